@@ -1,0 +1,40 @@
+# Two commands: `make demo` shows the main job, `make test` checks everything.
+# Both make .venv themselves; nothing but Python, pip and make is needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test format check tests clean
+
+demo: $(VENV)/.demo
+	$(BIN)/triprune quote examples/resnet56_cifar10.csv
+
+test: check tests
+
+check: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports
+
+tests: $(VENV)/.dev
+	$(BIN)/python -m pytest --cov --cov-report=term-missing:skip-covered
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV)
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) --editable ".[dev,vision,onnx]"
+	@touch $@ $(VENV)/.demo

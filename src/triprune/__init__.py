@@ -1,0 +1,39 @@
+"""triprune: make a trained CNN cheaper by choosing depth, width and resolution together.
+
+The public names live here and nothing else. Each is imported on first use, so that
+``import triprune`` stays quick and never loads torch by itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from triprune.core.observation import Observation
+    from triprune.core.scale import Scale
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Observation": "triprune.core.observation",
+    "Scale": "triprune.core.scale",
+}
+
+__all__ = [
+    "Observation",
+    "Scale",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'triprune' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

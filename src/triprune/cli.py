@@ -1,0 +1,41 @@
+"""Owns the command line: parse, call, print; refuses to hold any logic of its own."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from triprune import __version__
+from triprune.errors import TripruneError
+
+app = typer.Typer(
+    name="triprune",
+    help="Make a trained CNN cheaper: keep the right depth, width and resolution, together.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; turn our own errors into one readable line and exit code 2."""
+    try:
+        app()
+    except TripruneError as error:
+        typer.echo(f"triprune: {error}", err=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

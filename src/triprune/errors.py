@@ -1,0 +1,43 @@
+"""Owns every error that triprune raises on purpose; refuses messages that leave the reader stuck.
+
+Each error is built from three sentences: what was *asked*, what was *found*, and the *remedy*.
+
+::
+
+    TripruneError
+    ├── InputError (also a ValueError)   a value, flag or file that cannot be meant
+    │   └── FileFormatError              a file that cannot be read as what it should be
+    ├── BudgetError                      a budget that no scale can meet
+    └── NotIdentifiedError               observations that do not determine what was asked of them
+"""
+
+from __future__ import annotations
+
+
+class TripruneError(Exception):
+    """An error with a remedy: ``asked``, ``found`` and ``remedy`` are kept apart for programs."""
+
+    def __init__(self, asked: str, found: str, remedy: str) -> None:
+        super().__init__(asked, found, remedy)
+        self.asked = asked
+        self.found = found
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.asked}: {self.found}. {self.remedy}."
+
+
+class InputError(TripruneError, ValueError):
+    """A value, flag or file that cannot be meant."""
+
+
+class FileFormatError(InputError):
+    """A file that cannot be read as what it should be."""
+
+
+class BudgetError(TripruneError):
+    """A budget that no scale can meet."""
+
+
+class NotIdentifiedError(TripruneError):
+    """Observations that do not determine what was asked of them."""

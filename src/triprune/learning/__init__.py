@@ -1,0 +1,1 @@
+"""Everything that needs data: models by name, data sets, training, probes."""

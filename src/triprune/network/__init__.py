@@ -1,0 +1,1 @@
+"""Surgery on ``nn.Module`` objects: no data sets, no files."""

@@ -1,0 +1,1 @@
+"""Reads results and draws them; decides nothing and writes nothing."""

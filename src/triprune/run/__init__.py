@@ -1,0 +1,1 @@
+"""The shell around the mathematics: the order of steps, files, machines."""
