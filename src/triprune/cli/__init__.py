@@ -1,4 +1,8 @@
-"""Owns the command line: parse, call, print; refuses to hold any logic of its own."""
+"""Owns the command line: parse, call, print; refuses to hold any logic of its own.
+
+One module a command. Each imports what it needs inside the function that runs, so that
+``triprune --help`` answers at once and torch is loaded only by the commands that use it.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,3 @@ def main() -> None:
     except TripruneError as error:
         typer.echo(f"triprune: {error}", err=True)
         sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()
