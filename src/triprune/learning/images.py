@@ -1,0 +1,166 @@
+"""Owns images in memory: the set, its splits, resizing, augmentation; refuses to know of files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from triprune.errors import InputError
+
+Score = TypeVar("Score")
+_RESIZE_CHUNK = 2048  # bounds the float copies that resizing makes of uint8 images
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ImageSet:
+    """Labelled images that fit in memory, on any device.
+
+    ``images`` is uint8, N×C×H×W; ``labels`` int64, N. ``mean`` and ``std`` are per channel, of
+    pixels scaled to [0, 1].
+    """
+
+    images: Tensor
+    labels: Tensor
+    classes: tuple[str, ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        asked = "an image set"
+        if self.images.dtype != torch.uint8 or self.images.ndim != 4 or not self.images.numel():
+            found = f"images of {self.images.dtype} and shape {tuple(self.images.shape)}"
+            raise InputError(asked, found, "give at least one image, as uint8, N×C×H×W")
+        if self.labels.dtype != torch.int64 or self.labels.shape != self.images.shape[:1]:
+            found = f"labels of {self.labels.dtype} and shape {tuple(self.labels.shape)}"
+            raise InputError(asked, found, f"give {len(self.images)} int64 labels, one an image")
+        lowest, highest = int(self.labels.min()), int(self.labels.max())
+        if lowest < 0 or highest >= len(self.classes):
+            found = f"labels from {lowest} to {highest} for {len(self.classes)} classes"
+            raise InputError(asked, found, "number the classes from 0 and name each of them")
+        channels = self.images.shape[1]
+        if len(self.mean) != channels or len(self.std) != channels or min(self.std) <= 0:
+            found = f"mean {self.mean} and std {self.std} for {channels} channels"
+            raise InputError(asked, found, "give one mean and one positive std per channel")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def resolution_px(self) -> int:
+        """The side of the images; the longer one where they are not square."""
+        return max(self.images.shape[-2:])
+
+    def to(self, device: torch.device | str) -> ImageSet:
+        """Return the same set on ``device``."""
+        return replace(self, images=self.images.to(device), labels=self.labels.to(device))
+
+    def take(self, indices: Tensor) -> ImageSet:
+        """Return the images at ``indices``, in that order."""
+        indices = indices.to(self.images.device)
+        return replace(self, images=self.images[indices], labels=self.labels[indices])
+
+    def at(self, resolution_px: int | None) -> ImageSet:
+        """Return the set at ``resolution_px``; the set itself where it has that size already."""
+        if resolution_px is None or tuple(self.images.shape[-2:]) == (resolution_px,) * 2:
+            return self
+        return replace(self, images=resize(self.images, resolution_px))
+
+    def affine(self, device: torch.device | str) -> tuple[Tensor, Tensor]:
+        """Return ``(scale, shift)``, 1×C×1×1, so that ``scale · pixel + shift`` is normalised."""
+        mean = torch.tensor(self.mean, device=device).view(1, -1, 1, 1)
+        std = torch.tensor(self.std, device=device).view(1, -1, 1, 1)
+        return 1 / (255 * std), -mean / std
+
+
+class SealedTest:
+    """The test split, closed: ``evaluate_final`` alone opens it (a test of the source holds this).
+
+    It has a length and nothing else, so that a training or a choice handed the test split by
+    mistake fails at once.
+    """
+
+    __slots__ = ("__images",)
+
+    def __init__(self, images: ImageSet) -> None:
+        self.__images = images
+
+    def __len__(self) -> int:
+        return len(self.__images)
+
+    def open_once_for(self, score: Callable[[ImageSet], Score]) -> Score:
+        """Return ``score`` of the test images; called from ``evaluate_final`` and nowhere else."""
+        return score(self.__images)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Splits:
+    """What a run sees: ``validation`` is cut from the training data, ``test`` stays sealed."""
+
+    train: ImageSet
+    validation: ImageSet
+    test: SealedTest
+
+
+def pixel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return mean and std of every channel of uint8 images, of pixels scaled to [0, 1]."""
+    count = images.numel() // images.shape[1]
+    total = torch.zeros(images.shape[1], dtype=torch.float64)
+    squares = torch.zeros_like(total)
+    for part in images.split(_RESIZE_CHUNK):
+        pixels = part.double() / 255
+        total += pixels.sum((0, 2, 3)).cpu()
+        squares += pixels.square().sum((0, 2, 3)).cpu()
+    mean = total / count
+    std = (squares / count - mean.square()).clamp_min(0).sqrt().clamp_min(1e-3)
+    return tuple(mean.tolist()), tuple(std.tolist())
+
+
+def resize(images: Tensor, resolution_px: int) -> Tensor:
+    """Return images at ``resolution_px`` squared, bilinear with antialiasing, dtype kept."""
+    if resolution_px < 1:
+        raise InputError(
+            f"resolution_px = {resolution_px}", "an image needs at least one pixel", "give more"
+        )
+    if tuple(images.shape[-2:]) == (resolution_px, resolution_px):
+        return images
+    size = (resolution_px, resolution_px)
+    parts: list[Tensor] = []
+    for part in images.split(_RESIZE_CHUNK):
+        small = functional.interpolate(
+            part.float(), size=size, mode="bilinear", antialias=True, align_corners=False
+        )
+        if images.dtype == torch.uint8:
+            small = small.round_().clamp_(0, 255)
+        parts.append(small.to(images.dtype))
+    return torch.cat(parts)
+
+
+def augment(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Return a batch after reflect padding by an eighth, random crop and random flip.
+
+    One random draw, then index arithmetic and one gather: no host synchronisation, so a CUDA
+    graph can hold it. ``generator`` lives on the images' device.
+    """
+    count, _, height, width = images.shape
+    device = images.device
+    draw = torch.rand(3, count, 1, generator=generator, device=device)
+    rows = _cropped(draw[0], height, device)
+    columns = _cropped(draw[1], width, device)
+    columns = torch.where(draw[2] < 0.5, columns, columns.flip(1))
+    batch = torch.arange(count, device=device).view(-1, 1, 1)
+    # Indices on both sides of the channel slice put the channels last: N×H×W×C.
+    gathered = images[batch, :, rows[:, :, None], columns[:, None, :]]
+    return gathered.permute(0, 3, 1, 2)
+
+
+def _cropped(draw: Tensor, size: int, device: torch.device) -> Tensor:
+    """Return, for every image, which of ``size`` rows (or columns) the crop shows."""
+    pad = min(max(1, round(size / 8)), size - 1)
+    offset = (draw * (2 * pad + 1)).long().clamp_max_(2 * pad) - pad
+    position = (torch.arange(size, device=device) + offset).abs_()
+    return torch.where(position < size, position, 2 * (size - 1) - position)
