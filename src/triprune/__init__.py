@@ -12,18 +12,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from triprune.core.observation import Observation
     from triprune.core.scale import Scale
+    from triprune.learning.models import build_model, list_models
+    from triprune.learning.weights import load_weights
 
 __version__ = "0.1.0"
 
 _HOME = {
     "Observation": "triprune.core.observation",
     "Scale": "triprune.core.scale",
+    "build_model": "triprune.learning.models",
+    "list_models": "triprune.learning.models",
+    "load_weights": "triprune.learning.weights",
 }
 
 __all__ = [
     "Observation",
     "Scale",
     "__version__",
+    "build_model",
+    "list_models",
+    "load_weights",
 ]
 
 

@@ -6,8 +6,11 @@ Each error is built from three sentences: what was *asked*, what was *found*, an
 
     TripruneError
     ├── InputError (also a ValueError)   a value, flag or file that cannot be meant
-    │   └── FileFormatError              a file that cannot be read as what it should be
+    │   ├── FileFormatError              a file that cannot be read as what it should be
+    │   │   └── WeightsError             weights that cannot be read, or belong to another model
+    │   └── ModelError                   a model name that leads to no model
     ├── BudgetError                      a budget that no scale can meet
+    ├── MissingExtraError                an optional package that is not installed
     └── NotIdentifiedError               observations that do not determine what was asked of them
 """
 
@@ -35,8 +38,20 @@ class FileFormatError(InputError):
     """A file that cannot be read as what it should be."""
 
 
+class WeightsError(FileFormatError):
+    """Weights that cannot be read, or belong to another model."""
+
+
+class ModelError(InputError):
+    """A model name that leads to no model."""
+
+
 class BudgetError(TripruneError):
     """A budget that no scale can meet."""
+
+
+class MissingExtraError(TripruneError):
+    """An optional package that is not installed."""
 
 
 class NotIdentifiedError(TripruneError):

@@ -1,0 +1,123 @@
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from triprune import build_model, load_weights
+from triprune.errors import WeightsError
+
+
+@pytest.fixture(scope="module")
+def stored():
+    return {k: v.clone() for k, v in build_model("resnet20").state_dict().items()}
+
+
+@pytest.fixture
+def model():
+    return build_model("resnet20")
+
+
+def write(folder, tensors):
+    path = folder / "w.safetensors"
+    save_file(tensors, path)
+    return path
+
+
+def test_weights_arrive_to_the_last_bit(tmp_path, model, stored):
+    load_weights(model, write(tmp_path, stored))
+    assert all(torch.equal(v, stored[k]) for k, v in model.state_dict().items())
+
+
+def test_the_counters_of_batch_norm_may_be_missing(tmp_path, model, stored):
+    kept = {k: v for k, v in stored.items() if not k.endswith("num_batches_tracked")}
+    load_weights(model, write(tmp_path, kept))
+    assert torch.equal(model.conv1.weight, stored["conv1.weight"])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda t: t.pop("conv1.weight"), "1 missing: conv1.weight"),
+        (lambda t: t.update(extra=torch.zeros(1)), "1 unexpected: extra"),
+        (
+            lambda t: t.update({"linear.weight": torch.zeros(7, 64)}),
+            "1 mis-shaped: linear.weight (7, 64) for (10, 64)",
+        ),
+        (lambda t: t["bn1.weight"].fill_(float("nan")), "1 not finite: bn1.weight"),
+        (lambda t: [t.pop(k) for k in list(t) if "layer3" in k], "missing: layer3.0.conv1.weight"),
+    ],
+)
+def test_weights_that_do_not_fit_touch_nothing(tmp_path, model, stored, spoil, said):
+    tensors = {k: v.clone() for k, v in stored.items()}
+    spoil(tensors)
+    path = write(tmp_path, tensors)
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    with pytest.raises(WeightsError) as caught:
+        load_weights(model, path)
+    assert said in str(caught.value)
+    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+
+
+def test_long_lists_are_cut_short(tmp_path, model):
+    with pytest.raises(WeightsError) as caught:
+        load_weights(model, write(tmp_path, {"x": torch.zeros(1)}))
+    assert "97 missing: conv1.weight, bn1.weight, bn1.bias, ..." in str(caught.value)
+
+
+def test_a_truncated_file_and_a_missing_one(tmp_path, model, stored):
+    path = write(tmp_path, stored)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(WeightsError, match="no complete safetensors file"):
+        load_weights(model, path)
+    with pytest.raises(WeightsError, match="there is no such file"):
+        load_weights(model, tmp_path / "nowhere.safetensors")
+
+
+def test_a_pth_is_refused_with_a_recipe_that_works(tmp_path, model, stored):
+    old = tmp_path / "w.pth"
+    torch.save({"state_dict": stored}, old)
+    with pytest.raises(WeightsError, match="can run code") as caught:
+        load_weights(model, old)
+    recipe = re.search(r'python -c "(.*)"', str(caught.value)).group(1)
+    subprocess.run([sys.executable, "-c", recipe], check=True)
+    load_weights(model, tmp_path / "w.safetensors")
+    assert torch.equal(model.conv1.weight, stored["conv1.weight"])
+
+
+def folder_from(*variables):
+    for variable in variables:
+        if os.environ.get(variable):
+            return Path(os.environ[variable])
+    pytest.skip(f"NOT RUN: set {' or '.join(variables)} to a folder to check the public weights")
+
+
+def cifar10_test_set():
+    folder = folder_from("TRIPRUNE_CIFAR10", "TRIPRUNE_DATA")
+    found = sorted(folder.rglob("test_batch.bin"))
+    if not found:
+        pytest.skip(f"NOT RUN: {folder} holds no test_batch.bin of CIFAR-10's binary version")
+    records = np.fromfile(found[0], np.uint8).reshape(-1, 3073)
+    return torch.from_numpy(records[:, 1:].reshape(-1, 3, 32, 32)), torch.from_numpy(records[:, 0])
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize(("layers", "percent"), [(20, 91.73), (32, 92.63), (56, 93.39)])
+def test_public_weights_score_their_published_accuracy(layers, percent):
+    images, labels = cifar10_test_set()
+    model = build_model(f"resnet{layers}").eval()
+    load_weights(model, folder_from("TRIPRUNE_WEIGHTS") / f"resnet{layers}_cifar10.safetensors")
+    mean = torch.tensor([0.485, 0.456, 0.406]).reshape(3, 1, 1)
+    std = torch.tensor([0.229, 0.224, 0.225]).reshape(3, 1, 1)
+    right = 0
+    with torch.inference_mode():
+        for start in range(0, len(images), 500):
+            batch = (images[start : start + 500] / 255 - mean) / std
+            right += int((model(batch).argmax(1) == labels[start : start + 500]).sum())
+    assert 100 * right / len(images) == pytest.approx(percent, abs=0.01)
