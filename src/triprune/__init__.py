@@ -14,24 +14,34 @@ if TYPE_CHECKING:
     from triprune.core.scale import Scale
     from triprune.learning.models import build_model, list_models
     from triprune.learning.weights import load_weights
+    from triprune.network.latency import Latency, measure_latency
+    from triprune.network.profile import Profile, profile
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "Latency": "triprune.network.latency",
     "Observation": "triprune.core.observation",
+    "Profile": "triprune.network.profile",
     "Scale": "triprune.core.scale",
     "build_model": "triprune.learning.models",
     "list_models": "triprune.learning.models",
     "load_weights": "triprune.learning.weights",
+    "measure_latency": "triprune.network.latency",
+    "profile": "triprune.network.profile",
 }
 
 __all__ = [
+    "Latency",
     "Observation",
+    "Profile",
     "Scale",
     "__version__",
     "build_model",
     "list_models",
     "load_weights",
+    "measure_latency",
+    "profile",
 ]
 
 

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from triprune import __version__
+from triprune.cli.profile import profile
 from triprune.errors import TripruneError
 
 app = typer.Typer(
@@ -30,6 +31,9 @@ def _root(
     if version:
         typer.echo(__version__)
         raise typer.Exit
+
+
+app.command("profile")(profile)
 
 
 def main() -> None:
