@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     from triprune.core.scale import Scale
     from triprune.learning.models import build_model, list_models
     from triprune.learning.weights import load_weights
+    from triprune.network.blocks import Block, BlockList, removable_blocks
     from triprune.network.latency import Latency, measure_latency
     from triprune.network.profile import Profile, profile
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "Block": "triprune.network.blocks",
+    "BlockList": "triprune.network.blocks",
     "Latency": "triprune.network.latency",
     "Observation": "triprune.core.observation",
     "Profile": "triprune.network.profile",
@@ -29,9 +32,12 @@ _HOME = {
     "load_weights": "triprune.learning.weights",
     "measure_latency": "triprune.network.latency",
     "profile": "triprune.network.profile",
+    "removable_blocks": "triprune.network.blocks",
 }
 
 __all__ = [
+    "Block",
+    "BlockList",
     "Latency",
     "Observation",
     "Profile",
@@ -42,6 +48,7 @@ __all__ = [
     "load_weights",
     "measure_latency",
     "profile",
+    "removable_blocks",
 ]
 
 

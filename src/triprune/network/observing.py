@@ -1,0 +1,160 @@
+"""Owns one run of a model with its blocks watched: calls, shapes, and whether a graph is true."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from triprune.network.candidates import Candidate
+from triprune.network.running import Example, output_tensors, run_example
+from triprune.network.tracing import required_arguments
+
+
+@dataclass(slots=True)
+class Sighting:
+    """What a run showed of one module: the shapes in its own graph, and what speaks against it."""
+
+    shapes: dict[fx.Node, torch.Size] = field(default_factory=dict)
+    calls: int = 0
+    doubt: str = ""
+
+
+class _Watcher(fx.Interpreter):
+    """Runs a module's own graph, keeping shapes, with some nodes standing for others."""
+
+    def __init__(self, owner: nn.Module, graph: fx.Graph, stand_ins: dict[fx.Node, fx.Node]):
+        super().__init__(owner, garbage_collect_values=False, graph=graph)
+        self.shapes: dict[fx.Node, torch.Size] = {}
+        self._stand_ins = stand_ins
+
+    def run_node(self, n: fx.Node) -> Any:
+        """Run one node; a join that has a stand-in gives that node's value instead."""
+        value = super().run_node(n) if n not in self._stand_ins else self.env[self._stand_ins[n]]
+        if isinstance(value, torch.Tensor):
+            self.shapes[n] = value.shape
+        return value
+
+
+def call_counts(model: nn.Module, example_input: Example) -> tuple[dict[nn.Module, int], Any]:
+    """Run the model once; return how often each module ran, and the output."""
+    counts = dict.fromkeys(model.modules(), 0)
+
+    def count(module: nn.Module, _: object) -> None:
+        counts[module] += 1
+
+    with ExitStack() as hooks:
+        for module in counts:
+            hooks.enter_context(_removing(module.register_forward_pre_hook(count)))
+        return counts, run_example(model, example_input)
+
+
+def watch_owners(
+    model: nn.Module, example_input: Example, graphs: dict[str, fx.Graph]
+) -> dict[str, Sighting]:
+    """Run the model once, and each owner's graph beside the owner itself."""
+    sightings = {name: Sighting() for name in graphs}
+    with ExitStack() as patches:
+        for name, graph in graphs.items():
+            owner = model.get_submodule(name)
+            watched = _watched(owner, graph, sightings[name])
+            patches.enter_context(_patched_forward(owner, watched))
+        run_example(model, example_input)
+    return sightings
+
+
+def run_zeroed(model: nn.Module, example_input: Example, candidates: Sequence[Candidate]) -> Any:
+    """Run the model with the branch of each candidate computed and then left out of its sum."""
+    stand_ins: dict[str, dict[fx.Node, fx.Node]] = {}
+    graphs = {candidate.owner: candidate.region.graph for candidate in candidates}
+    for candidate in candidates:
+        stand_ins.setdefault(candidate.owner, {})[candidate.region.join] = candidate.region.kept
+    with ExitStack() as patches:
+        for name, graph in graphs.items():
+            owner = model.get_submodule(name)
+            zeroed = _zeroed(owner, graph, stand_ins[name])
+            patches.enter_context(_patched_forward(owner, zeroed))
+        return run_example(model, example_input)
+
+
+def _zeroed(
+    owner: nn.Module, graph: fx.Graph, stand_ins: dict[fx.Node, fx.Node]
+) -> Callable[..., Any]:
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        inputs, _ = _graph_inputs(owner, args, kwargs)
+        return _Watcher(owner, graph, stand_ins).run(*inputs)
+
+    return forward
+
+
+def _watched(owner: nn.Module, graph: fx.Graph, sighting: Sighting) -> Callable[..., Any]:
+    original = owner.forward
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        sighting.calls += 1
+        inputs, usual = _graph_inputs(owner, args, kwargs)
+        if not usual:
+            sighting.doubt = "it is called with an argument that most callers leave out"
+            return original(*args, **kwargs)
+        watcher = _Watcher(owner, graph, {})
+        try:
+            traced = watcher.run(*(_clone(value) for value in inputs))
+        except Exception as error:
+            sighting.doubt = f"its own graph raised {type(error).__name__}: {error}"
+            return original(*args, **kwargs)
+        output = original(*args, **kwargs)
+        sighting.shapes = watcher.shapes
+        if not same_output(traced, output):
+            sighting.doubt = "its forward does not do what its graph says"
+        return output
+
+    return forward
+
+
+def _graph_inputs(
+    owner: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[list[Any], bool]:
+    """Return the required arguments, and whether all others were left at their defaults."""
+    signature = inspect.signature(type(owner).forward)
+    given = signature.bind(owner, *args, **kwargs).arguments
+    names = required_arguments(type(owner).forward)
+    others = {name: value for name, value in list(given.items())[1:] if name not in names}
+    usual = all(value is signature.parameters[name].default for name, value in others.items())
+    return [given[name] for name in names], usual
+
+
+def same_output(first: Any, second: Any) -> bool:
+    """Tell whether two outputs hold the same tensors to the last bit."""
+    left, right = output_tensors(first), output_tensors(second)
+    return len(left) == len(right) and all(
+        a.shape == b.shape and torch.equal(a.nan_to_num(), b.nan_to_num())
+        for a, b in zip(left, right, strict=True)
+    )
+
+
+def _clone(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.clone()
+    return [_clone(item) for item in value] if isinstance(value, list) else value
+
+
+@contextmanager
+def _patched_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    module.forward = forward
+    try:
+        yield
+    finally:
+        del module.forward
+
+
+@contextmanager
+def _removing(handle: torch.utils.hooks.RemovableHandle) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        handle.remove()
