@@ -11,7 +11,10 @@ Each error is built from three sentences: what was *asked*, what was *found*, an
     │   └── ModelError                   a model name that leads to no model
     ├── BudgetError                      a budget that no scale can meet
     ├── MissingExtraError                an optional package that is not installed
-    └── NotIdentifiedError               observations that do not determine what was asked of them
+    ├── NotIdentifiedError               observations that do not determine what was asked of them
+    └── TrainingError                    a training that could not go on
+        ├── DivergedError                the loss became infinite, undefined or far too large
+        └── OutOfMemoryError             the batch does not fit in the device's memory
 """
 
 from __future__ import annotations
@@ -56,3 +59,15 @@ class MissingExtraError(TripruneError):
 
 class NotIdentifiedError(TripruneError):
     """Observations that do not determine what was asked of them."""
+
+
+class TrainingError(TripruneError):
+    """A training that could not go on."""
+
+
+class DivergedError(TrainingError):
+    """The loss became infinite, undefined or far too large."""
+
+
+class OutOfMemoryError(TrainingError):
+    """The batch does not fit in the device's memory."""

@@ -1,0 +1,116 @@
+"""Owns a training on disk: one safetensors file whose header holds the facts as JSON; no pickle.
+
+One file and not two, so that tensors and facts can never be of different epochs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from triprune.errors import FileFormatError, InputError
+from triprune.files import write_atomically
+from triprune.learning.progress import EpochRecord
+from triprune.learning.step import Step
+
+_FORMAT = "triprune training 1"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingState:
+    """A training between two epochs: ``tensors`` by name, and ``facts`` fit for JSON."""
+
+    tensors: dict[str, Tensor]
+    facts: dict[str, Any]
+
+
+def write_state(path: str | Path, state: TrainingState) -> Path:
+    """Write ``state`` to ``path``, whole or not at all."""
+    tensors = {
+        name: tensor.detach().to("cpu", copy=True).contiguous()
+        for name, tensor in state.tensors.items()
+    }
+    metadata = {"format": _FORMAT, "facts": json.dumps(state.facts)}
+    return write_atomically(path, save(tensors, metadata=metadata))
+
+
+def read_state(path: str | Path) -> TrainingState:
+    """Read what ``write_state`` wrote."""
+    asked = f"resuming from {path}"
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            if metadata.get("format") != _FORMAT:
+                raise FileFormatError(
+                    asked, "it is not a triprune training", "name a checkpoint file"
+                )
+            facts = json.loads(metadata["facts"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except FileNotFoundError as error:
+        raise InputError(asked, "there is no such file", "check the path") from error
+    except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
+        raise FileFormatError(
+            asked, f"the file is damaged ({error})", "delete it to start from the beginning"
+        ) from error
+    return TrainingState(tensors, facts)
+
+
+def state_of(step: Step, facts: Mapping[str, Any], history: Sequence[EpochRecord]) -> TrainingState:
+    """Return the state of a training after the epochs of ``history``."""
+    records = [record.to_mapping() for record in history]
+    return TrainingState(_named_tensors(step), {**facts, "history": records})
+
+
+def resume(step: Step, path: Path, facts: Mapping[str, Any]) -> list[EpochRecord]:
+    """Put ``step`` where the training saved at ``path`` stood, and return its history.
+
+    Generators need no saving: each epoch seeds its own from the training's seed.
+    """
+    saved = read_state(path)
+    targets = _named_tensors(step)
+    _require_same_settings(saved.facts, facts, path)
+    _require_same_model(saved.tensors, targets, path)
+    with torch.no_grad():
+        for name, tensor in targets.items():
+            tensor.copy_(saved.tensors[name])
+    return [EpochRecord(**record) for record in saved.facts["history"]]
+
+
+def _named_tensors(step: Step) -> dict[str, Tensor]:
+    state = {f"model/{name}": tensor for name, tensor in step.model.state_dict().items()}
+    names = [name for name, tensor in step.model.named_parameters() if tensor.requires_grad]
+    momenta = zip(names, step.optimiser.momenta, strict=True)
+    return state | {f"momentum/{name}": tensor for name, tensor in momenta}
+
+
+def _require_same_settings(saved: Mapping[str, Any], now: Mapping[str, Any], path: Path) -> None:
+    differing = sorted(key for key in now if saved.get(key) != now[key])
+    if differing:
+        changes = "; ".join(f"{key} was {saved.get(key)!r}, is {now[key]!r}" for key in differing)
+        raise InputError(
+            f"resuming from {path}",
+            f"it was begun otherwise: {changes}",
+            "resume with the same settings, or delete the file to start again",
+        )
+
+
+def _require_same_model(saved: Mapping[str, Tensor], now: Mapping[str, Tensor], path: Path) -> None:
+    wrong = sorted(
+        name
+        for name in set(now) | set(saved)
+        if name not in now or name not in saved or now[name].shape != saved[name].shape
+    )
+    if wrong:
+        raise InputError(
+            f"resuming from {path}",
+            f"it holds another model ({len(wrong)} tensors differ, {wrong[0]} among them)",
+            "build the model as it was, or delete the file to start again",
+        )

@@ -1,0 +1,92 @@
+"""Owns measuring a model on images it is not trained on; the only opener of the test split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from triprune.errors import InputError
+from triprune.learning.images import ImageSet, SealedTest
+from triprune.learning.precision import switches
+
+_PIXELS_A_BATCH = {"cuda": 2500 * 32 * 32, "cpu": 250 * 32 * 32}
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """How a model does on ``count`` images: top-1 ``accuracy`` in [0, 1] and mean ``loss``."""
+
+    accuracy: float
+    loss: float
+    count: int
+
+
+def evaluate(model: nn.Module, images: ImageSet, *, resolution_px: int | None = None) -> Evaluation:
+    """Measure ``model`` in fp32 on ``images`` at ``resolution_px``, on the model's device."""
+    if not isinstance(images, ImageSet):
+        raise InputError(
+            "evaluating a model",
+            f"the images are a {type(images).__name__}",
+            "give an ImageSet; the sealed test split goes to evaluate_final",
+        )
+    device = next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
+    sums = count_correct(model, images.to(device).at(resolution_px)).tolist()
+    return Evaluation(sums[0] / len(images), sums[1] / len(images), len(images))
+
+
+def evaluate_final(
+    model: nn.Module, test: SealedTest, *, resolution_px: int | None = None
+) -> Evaluation:
+    """Open the sealed test split and measure the finished ``model`` on it."""
+    if not isinstance(test, SealedTest):
+        raise InputError(
+            "the final evaluation",
+            f"it was given a {type(test).__name__}",
+            "give the sealed test split, Splits.test; other images go to evaluate",
+        )
+    return test.open_once_for(lambda images: evaluate(model, images, resolution_px=resolution_px))
+
+
+@torch.no_grad()
+def count_correct(model: nn.Module, images: ImageSet) -> Tensor:
+    """Return right answers and summed loss as two float64 on the device, without waiting."""
+    device = images.images.device
+    scale, shift = images.affine(device)
+    per_image = images.images.shape[-1] * images.images.shape[-2]
+    batch = max(1, _PIXELS_A_BATCH.get(device.type, 2**18) // per_image)
+    sums = torch.zeros(2, dtype=torch.float64, device=device)
+    layout = _layout_of(model)
+    with evaluating(model), switches("fp32", device, search=False):
+        for pixels, labels in zip(
+            images.images.split(batch), images.labels.split(batch), strict=True
+        ):
+            inputs = torch.addcmul(shift, pixels.float(), scale).contiguous(memory_format=layout)
+            logits = model(inputs).float()
+            sums[0] += (logits.argmax(1) == labels).sum()
+            sums[1] += functional.cross_entropy(logits, labels, reduction="sum")
+    return sums
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put every module into evaluation mode inside, and back as each was afterwards."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def _layout_of(model: nn.Module) -> torch.memory_format:
+    """Return channels-last if the model's first real convolution is held so."""
+    for tensor in model.parameters():
+        if tensor.ndim == 4 and not tensor.is_contiguous():
+            return torch.channels_last
+    return torch.contiguous_format

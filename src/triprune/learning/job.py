@@ -1,0 +1,71 @@
+"""Owns what a training is asked for, and what it returns; refuses the sealed test split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from triprune.errors import InputError
+from triprune.learning.images import ImageSet
+from triprune.learning.progress import EpochRecord
+from triprune.learning.recipe import Recipe
+
+Stop = Callable[[EpochRecord], bool]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """One training: ``model`` is trained in place and stays on ``device``.
+
+    ``device`` is a GPU if there is one. With ``checkpoint``, every ``checkpoint_every`` epochs are
+    saved there and a job started again goes on from it. ``teacher`` is used if the recipe's
+    ``distillation`` is above zero.
+    """
+
+    model: nn.Module
+    images: ImageSet
+    recipe: Recipe
+    name: str = "training"
+    validation: ImageSet | None = None
+    resolution_px: int | None = None
+    seed: int = 0
+    teacher: nn.Module | None = None
+    checkpoint: Path | None = None
+    checkpoint_every: int = 1
+    device: torch.device | str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("images", "validation"):
+            value = getattr(self, name)
+            if not isinstance(value, ImageSet) and not (name == "validation" and value is None):
+                raise InputError(
+                    f"training with {name} = {type(value).__name__}",
+                    "it is not an ImageSet",
+                    "give training images; the sealed test split goes to evaluate_final alone",
+                )
+        if self.recipe.distillation and self.teacher is None:
+            raise InputError(
+                f"distillation = {self.recipe.distillation:g}",
+                "there is no teacher",
+                "give the original model as teacher, or distillation = 0",
+            )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainResult:
+    """What came of a job. ``finished`` is False where it was stopped before its last epoch."""
+
+    model: nn.Module
+    history: tuple[EpochRecord, ...]
+    finished: bool
+    engine: str
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def accuracy(self) -> float | None:
+        """Accuracy on the validation images after the last epoch (not the best of all)."""
+        return self.history[-1].accuracy if self.history else None

@@ -1,0 +1,88 @@
+"""Owns the arithmetic of a training: number formats and memory layout; refuses to leak them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+
+from triprune.errors import InputError
+from triprune.learning.recipe import Layout, Precision
+
+# fp16 gradients of a mean loss are small; 1024 lifts them away from zero and stays far from
+# fp16's largest number in networks with batch norm.
+FP16_LOSS_SCALE = 1024.0
+_AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def resolved_precision(precision: Precision, device: torch.device) -> Precision:
+    """Return what "auto" means on ``device``, or explain what ``device`` cannot do."""
+    if precision == "auto":
+        return "tf32" if device.type == "cuda" else "fp32"
+    if precision == "fp16" and device.type != "cuda":
+        raise InputError(
+            f"precision fp16 on {device.type}", "it needs a CUDA device", "give bf16 or fp32"
+        )
+    return precision
+
+
+def memory_format(
+    layout: Layout, precision: Precision, device: torch.device
+) -> torch.memory_format:
+    """Return the layout of weights and activations."""
+    if layout == "auto":
+        nhwc = device.type == "cpu" or precision in ("bf16", "fp16")
+    else:
+        nhwc = layout == "nhwc"
+    return torch.channels_last if nhwc else torch.contiguous_format
+
+
+@contextmanager
+def switches(precision: Precision, device: torch.device, *, search: bool = True) -> Iterator[None]:
+    """Set the process-wide CUDA switches of ``precision`` inside, and as before outside.
+
+    ``search`` lets cuDNN time its kernels for every new shape: worth it for a step seen often.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    cudnn: Any = torch.backends.cudnn
+    matmul: Any = torch.backends.cuda.matmul
+    before = cudnn.allow_tf32, matmul.allow_tf32, cudnn.benchmark
+    try:
+        cudnn.allow_tf32 = matmul.allow_tf32 = precision != "fp32"
+        cudnn.benchmark = search
+        yield
+    finally:
+        cudnn.allow_tf32, matmul.allow_tf32, cudnn.benchmark = before
+
+
+def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
+    """Return the context for a forward pass in ``precision``."""
+    if precision not in _AUTOCAST:
+        return nullcontext()
+    # Without the cache: a captured step must cast the weights anew at every replay.
+    return torch.autocast(device.type, dtype=_AUTOCAST[precision], cache_enabled=False)
+
+
+@contextmanager
+def laid_out(model: nn.Module, layout: torch.memory_format) -> Iterator[None]:
+    """Hold the model's 4-d weights in ``layout`` inside, and in the usual one afterwards."""
+    lay_out(model, layout)
+    try:
+        yield
+    finally:
+        lay_out(model, torch.contiguous_format)
+
+
+def lay_out(model: nn.Module, layout: torch.memory_format) -> None:
+    """Hold the model's 4-d weights in ``layout``."""
+    model.to(memory_format=layout)  # pyright: ignore[reportCallIssue]
+
+
+def on_stream(stream: torch.cuda.Stream | None) -> AbstractContextManager[object]:
+    """Return the context that sends CUDA work to ``stream``; nothing where there is none."""
+    return nullcontext() if stream is None else torch.cuda.stream(stream)

@@ -1,0 +1,169 @@
+"""Owns how a network is trained: one frozen recipe, its presets and its learning rates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Literal, get_args
+
+from triprune.core.scale import finite_number
+from triprune.errors import InputError
+
+Schedule = Literal["multi-step", "cosine"]
+Precision = Literal["auto", "fp32", "tf32", "bf16", "fp16"]
+Layout = Literal["auto", "nchw", "nhwc"]
+FINE_TUNING_RATE = 0.1  # of the rate from scratch: the paper says only "a small learning rate"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How to train: SGD with momentum; the defaults are the paper's for CIFAR-10.
+
+    ``milestones`` are fractions of the training at which the multi-step rate is divided by ten,
+    so that they keep their meaning when ``epochs`` changes. ``distillation`` is the weight of the
+    original model's soft answers in the loss. ``precision`` and ``layout`` "auto" are the fastest
+    that were shown to keep accuracy on the device at hand (docs/results/engine.md).
+    """
+
+    epochs: int = 160
+    batch_size: int = 128
+    rate: float = 0.1
+    schedule: Schedule = "multi-step"
+    milestones: tuple[float, ...] = (0.5, 0.75)
+    warmup_epochs: float = 0.0
+    momentum: float = 0.9
+    weight_decay: float = 1e-4
+    label_smoothing: float = 0.0
+    distillation: float = 0.0
+    temperature: float = 4.0
+    augment: bool = True
+    precision: Precision = "auto"
+    layout: Layout = "auto"
+    round_epochs: int = 40
+    final_epochs: int = 80
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "round_epochs", "final_epochs"):
+            _whole(getattr(self, name), name)
+        for name, (low, high) in _BOUNDS.items():
+            _between(getattr(self, name), name, low, high)
+        if self.rate == 0:
+            raise InputError("rate = 0", "nothing would be learned", "give a positive rate")
+        _one_of(self.schedule, "schedule", get_args(Schedule))
+        _one_of(self.precision, "precision", get_args(Precision))
+        _one_of(self.layout, "layout", get_args(Layout))
+        object.__setattr__(self, "milestones", tuple(self.milestones))
+        for milestone in self.milestones:
+            _between(milestone, "milestones", 0.0, 1.0)
+        if list(self.milestones) != sorted(self.milestones):
+            raise InputError(
+                f"milestones = {self.milestones}", "they do not rise", "sort them, as 0.5, 0.75"
+            )
+        if self.warmup_epochs >= self.epochs:
+            raise InputError(
+                f"warmup_epochs = {self.warmup_epochs:g} of {self.epochs} epochs",
+                "the training would be all warm-up",
+                "warm up for less, or train for longer",
+            )
+
+    @classmethod
+    def preset(cls, name: str) -> Recipe:
+        """Return the recipe called ``name``: cifar10, tiny-imagenet, imagenet or demo."""
+        if name not in PRESETS:
+            raise InputError(
+                f"recipe {name!r}", "there is no such preset", f"name one of {', '.join(PRESETS)}"
+            )
+        return PRESETS[name]
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, object]) -> Recipe:
+        """Return the recipe with ``values``, as ``asdict`` or a TOML table gives them."""
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(set(values) - known)
+        if unknown:
+            raise InputError(
+                f"a recipe with {', '.join(unknown)}",
+                "there are no such settings",
+                f"use {', '.join(sorted(known))}",
+            )
+        given = dict(values)
+        milestones = given.get("milestones")
+        if isinstance(milestones, list):
+            given["milestones"] = tuple(milestones)
+        return cls(**given)  # pyright: ignore[reportArgumentType]
+
+    def to_mapping(self) -> dict[str, object]:
+        """Return the settings as plain values for JSON or TOML."""
+        return {**asdict(self), "milestones": list(self.milestones)}
+
+    def fine_tuning(self, *, final: bool = False) -> Recipe:
+        """Return the recipe for after a pruning round, or for the ``final`` training."""
+        epochs = self.final_epochs if final else self.round_epochs
+        warmup = min(self.warmup_epochs, epochs / 10)
+        return replace(self, epochs=epochs, rate=self.rate * FINE_TUNING_RATE, warmup_epochs=warmup)
+
+    def rate_at(self, progress: float) -> float:
+        """Return the learning rate after ``progress`` epochs (a fraction inside an epoch)."""
+        if progress < self.warmup_epochs:
+            return self.rate * progress / self.warmup_epochs
+        done = progress / self.epochs
+        if self.schedule == "cosine":
+            rest = self.epochs - self.warmup_epochs
+            turn = (progress - self.warmup_epochs) / rest
+            return self.rate * 0.5 * (1 + math.cos(math.pi * min(1.0, turn)))
+        return self.rate * 0.1 ** sum(done >= milestone - 1e-9 for milestone in self.milestones)
+
+    def rates(self, epoch: int, steps: int) -> list[float]:
+        """Return the rate of each of the ``steps`` of ``epoch``, counted from 0.
+
+        Warm-up and cosine follow every step, from the end of the step, so that the first step of
+        a warm-up already learns; milestones fall between epochs.
+        """
+        smooth = self.schedule == "cosine" or epoch < self.warmup_epochs
+        if not smooth:
+            return [self.rate_at(epoch)] * steps
+        shift = 1.0 if epoch < self.warmup_epochs else 0.0
+        return [self.rate_at(epoch + (step + shift) / steps) for step in range(steps)]
+
+
+_BOUNDS = {
+    "rate": (0.0, math.inf),
+    "warmup_epochs": (0.0, math.inf),
+    "momentum": (0.0, 0.9999),
+    "weight_decay": (0.0, 1.0),
+    "label_smoothing": (0.0, 0.9),
+    "distillation": (0.0, 1.0),
+    "temperature": (0.1, 100.0),
+}
+
+
+def _whole(value: object, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(f"{name} = {value!r}", "it is not a whole number above 0", "give one")
+
+
+def _between(value: object, name: str, low: float, high: float) -> None:
+    number = finite_number(value, name)
+    if not low <= number <= high:
+        bounds = f"{low:g} or more" if high == math.inf else f"{low:g} to {high:g}"
+        raise InputError(f"{name} = {value!r}", "it is out of bounds", f"give {bounds}")
+
+
+def _one_of(value: object, name: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise InputError(
+            f"{name} = {value!r}", "there is no such choice", f"give one of {', '.join(choices)}"
+        )
+
+
+PRESETS: dict[str, Recipe] = {
+    "cifar10": Recipe(),
+    "tiny-imagenet": Recipe(
+        epochs=100, batch_size=256, milestones=(0.3, 0.6, 0.9), round_epochs=30, final_epochs=60
+    ),
+    "imagenet": Recipe(
+        epochs=100, batch_size=256, milestones=(0.3, 0.6, 0.9), round_epochs=30, final_epochs=60
+    ),
+    "demo": Recipe(epochs=5, schedule="cosine", warmup_epochs=0.5, round_epochs=1, final_epochs=2),
+}

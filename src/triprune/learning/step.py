@@ -1,0 +1,104 @@
+"""Owns one optimisation step, wholly on the device; refuses to ask the host anything."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from triprune.learning.feed import Feed
+from triprune.learning.images import augment
+from triprune.learning.precision import FP16_LOSS_SCALE, autocast, memory_format
+from triprune.learning.ranks import Ranks
+from triprune.learning.recipe import Precision, Recipe
+from triprune.learning.sgd import Sgd
+
+
+def loss_of(logits: Tensor, labels: Tensor, recipe: Recipe, teacher: Tensor | None) -> Tensor:
+    """Return cross-entropy, mixed with the distance to the teacher's soft answers if given."""
+    loss = functional.cross_entropy(logits, labels, label_smoothing=recipe.label_smoothing)
+    if teacher is None:
+        return loss
+    heat = recipe.temperature
+    soft = functional.kl_div(
+        functional.log_softmax(logits / heat, 1),
+        functional.log_softmax(teacher / heat, 1),
+        reduction="batchmean",
+        log_target=True,
+    )
+    # Soft gradients shrink with heat²: the factor keeps the two terms comparable.
+    return (1 - recipe.distillation) * loss + recipe.distillation * heat**2 * soft
+
+
+class Step:
+    """Augment, forward, loss, backward, SGD; sums of loss and right answers stay on the device."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        feed: Feed,
+        recipe: Recipe,
+        *,
+        teacher: nn.Module | None = None,
+        ranks: Ranks,
+    ) -> None:
+        self.model, self.feed, self.ranks = model, feed, ranks
+        self._recipe, self._teacher = recipe, teacher
+        self.device = feed.images.images.device
+        self.precision: Precision = recipe.precision
+        self._layout = memory_format(recipe.layout, recipe.precision, self.device)
+        self._loss_scale = FP16_LOSS_SCALE if recipe.precision == "fp16" else 1.0
+        self.optimiser = Sgd(
+            [parameter for parameter in model.parameters() if parameter.requires_grad],
+            momentum=recipe.momentum,
+            weight_decay=recipe.weight_decay,
+            loss_scale=self._loss_scale,
+        )
+        self._scale, self._shift = feed.images.affine(self.device)
+        self.loss_sum = torch.zeros((), device=self.device)
+        self.correct = torch.zeros((), dtype=torch.int64, device=self.device)
+
+    def start(self, epoch: int) -> None:
+        """Begin ``epoch``: its feed, and sums from zero."""
+        self.feed.start(epoch)
+        self.loss_sum.zero_()
+        self.correct.zero_()
+
+    def __call__(self) -> None:
+        """Take the next step of the epoch."""
+        pixels, labels, rate = self.feed.next()
+        if self._recipe.augment:
+            pixels = augment(pixels, self.feed.generator)
+        inputs = torch.addcmul(self._shift, pixels.float(), self._scale)
+        inputs = inputs.contiguous(memory_format=self._layout)
+        with autocast(self.precision, self.device):
+            logits = self.model(inputs)
+            target = self._answers(inputs)
+        loss = loss_of(logits.float(), labels, self._recipe, target)
+        self.optimiser.step(self._gradients(loss), rate)
+        with torch.no_grad():
+            self.loss_sum.add_(loss)
+            self.correct.add_((logits.argmax(1) == labels).sum())
+
+    def _answers(self, inputs: Tensor) -> Tensor | None:
+        if self._teacher is None or not self._recipe.distillation:
+            return None
+        with torch.no_grad():
+            return self._teacher(inputs).float()
+
+    def _gradients(self, loss: Tensor) -> tuple[Tensor | None, ...]:
+        scaled = loss * self._loss_scale if self._loss_scale != 1 else loss
+        gradients = torch.autograd.grad(scaled, self.optimiser.parameters, allow_unused=True)
+        self.ranks.average([gradient for gradient in gradients if gradient is not None])
+        return gradients
+
+    def tensors(self) -> list[Tensor]:
+        """Return everything that a step changes."""
+        return [
+            *self.model.parameters(),
+            *self.model.buffers(),
+            *self.optimiser.momenta,
+            self.feed.position,
+            self.loss_sum,
+            self.correct,
+        ]

@@ -1,0 +1,242 @@
+"""Owns the one training loop: from scratch or fine-tuning, resumable; refuses to see test images.
+
+``train`` runs one job. The loop itself is a generator that gives way after every launched step,
+so that ``side_by_side`` can drive several on one GPU.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import traceback
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from triprune.errors import DivergedError, OutOfMemoryError
+from triprune.learning.checkpoint import resume, state_of, write_state
+from triprune.learning.engine import Engine, engine_for
+from triprune.learning.evaluation import count_correct
+from triprune.learning.feed import Feed, seed_for
+from triprune.learning.images import ImageSet
+from triprune.learning.job import Job, Stop, TrainResult
+from triprune.learning.memory import (
+    available_bytes,
+    bytes_of_step,
+    measure_batches,
+    memory_error,
+    out_of_memory,
+)
+from triprune.learning.precision import (
+    laid_out,
+    lay_out,
+    memory_format,
+    on_stream,
+    resolved_precision,
+)
+from triprune.learning.progress import EpochRecord, Watcher, Watchers
+from triprune.learning.ranks import current_ranks
+from triprune.learning.step import Step
+
+_LOSS_CHECK = 20  # steps between looks at the loss where looking is free (not on a GPU)
+_HOPELESS = 10.0  # times the loss of guessing
+
+
+def train(job: Job, *, watchers: Sequence[Watcher] = (), stop: Stop | None = None) -> TrainResult:
+    """Run ``job`` to its end, or until ``stop`` says so after an epoch."""
+    turns = Training(job, watchers, stop).run()
+    while True:
+        try:
+            next(turns)
+        except StopIteration as end:
+            return end.value
+
+
+class Training:
+    """A job under way."""
+
+    def __init__(self, job: Job, watchers: Sequence[Watcher], stop: Stop | None) -> None:
+        device = torch.device(job.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self._job, self._stop = job, stop
+        self._device = device
+        self._recipe = replace(
+            job.recipe, precision=resolved_precision(job.recipe.precision, device)
+        )
+        self._ranks = current_ranks()
+        self._watchers = Watchers(watchers if self._ranks.leads else ())
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._history: list[EpochRecord] = []
+
+    def run(self) -> Generator[None, None, TrainResult]:
+        """Train; gives way after every launched step, and at least once an epoch."""
+        try:
+            result = yield from self._run()
+        except Exception as error:
+            told = self._memory_error(error) if out_of_memory(error) else error
+            self._watchers.on_end(self._job.name, f"failed: {told}")
+            if told is error:
+                raise
+            raise told from error
+        note = "finished" if result.finished else "stopped"
+        self._watchers.on_end(self._job.name, f"{note} after epoch {len(self._history)}")
+        return result
+
+    def _run(self) -> Generator[None, None, TrainResult]:
+        layout = memory_format(self._recipe.layout, self._recipe.precision, self._device)
+        if self._stream is not None:
+            self._stream.wait_stream(torch.cuda.current_stream(self._device))
+        with laid_out(self._job.model.to(self._device), layout):
+            with on_stream(self._stream):
+                step, validation = self._prepare(layout)
+                engine, reason = engine_for(step, self._stream)
+            yield
+            for epoch in range(len(self._history), self._recipe.epochs):
+                record = yield from self._epoch(engine, step, validation, epoch)
+                self._history.append(record)
+                ended = len(self._history) == self._recipe.epochs
+                ended |= self._stop is not None and self._stop(record)
+                self._save(step, now=ended)
+                self._watchers.on_epoch(self._job.name, record)
+                if ended:
+                    break
+        if self._stream is not None:
+            torch.cuda.current_stream(self._device).wait_stream(self._stream)
+        finished = len(self._history) == self._recipe.epochs
+        notes = () if reason is None else (reason,)
+        return TrainResult(self._job.model, tuple(self._history), finished, engine.label, notes)
+
+    def _prepare(self, layout: torch.memory_format) -> tuple[Step, ImageSet | None]:
+        job = self._job
+        images = job.images.to(self._device).at(job.resolution_px)
+        validation = None
+        if job.validation is not None:
+            mine = torch.arange(self._ranks.rank, len(job.validation), self._ranks.world)
+            validation = job.validation if self._ranks.world == 1 else job.validation.take(mine)
+            validation = validation.to(self._device).at(job.resolution_px)
+        teacher = job.teacher
+        if teacher is not None:
+            lay_out(teacher.to(self._device).eval(), layout)
+        feed = Feed(images, self._recipe, seed=job.seed, ranks=self._ranks)
+        step = Step(job.model, feed, self._recipe, teacher=teacher, ranks=self._ranks)
+        if job.checkpoint is not None and Path(job.checkpoint).exists():
+            self._history = resume(step, Path(job.checkpoint), self._facts())
+        job.model.train()
+        return step, validation
+
+    def _epoch(
+        self, engine: Engine, step: Step, validation: ImageSet | None, epoch: int
+    ) -> Generator[None, None, EpochRecord]:
+        started = time.perf_counter()
+        steps = step.feed.steps
+        with on_stream(self._stream):
+            step.start(epoch)
+        if self._stream is None:
+            with model_randomness(seed_for(self._job.seed, epoch, f"model/{self._ranks.rank}")):
+                for done in range(1, steps + 1):
+                    engine.advance()
+                    self._watchers.on_step(self._job.name, epoch=epoch + 1, done=done / steps)
+                    if done % _LOSS_CHECK == 0:
+                        self._check(float(step.loss_sum) / done, epoch)
+        else:
+            for done in range(1, steps + 1):
+                engine.advance()
+                self._watchers.on_step(self._job.name, epoch=epoch + 1, done=done / steps)
+                yield
+        engine.close_epoch()
+        trained = time.perf_counter()
+        with on_stream(self._stream):
+            sums = self._sums(step, validation)
+        yield from self._done()
+        loss, correct, right = sums.tolist()
+        if self._stream is not None:
+            trained = time.perf_counter()
+        loss /= steps * self._ranks.world
+        self._check(loss, epoch)
+        seen = steps * self._recipe.batch_size
+        count = len(self._job.validation) if self._job.validation is not None else 0
+        return EpochRecord(
+            epoch=epoch + 1,
+            epochs=self._recipe.epochs,
+            rate=self._recipe.rates(epoch, steps)[-1],
+            loss=loss,
+            train_accuracy=correct / seen,
+            accuracy=right / count if count else None,
+            seconds=time.perf_counter() - started,
+            images_per_second=seen / (trained - started),
+        )
+
+    def _sums(self, step: Step, validation: ImageSet | None) -> Tensor:
+        """Return summed loss, right answers in training and in validation, on the device."""
+        floats = [tensor for tensor in step.model.buffers() if tensor.is_floating_point()]
+        self._ranks.average(floats)
+        right = torch.zeros((), dtype=torch.float64, device=self._device)
+        if validation is not None:
+            right = count_correct(step.model, validation)[0]
+        sums = torch.stack([step.loss_sum.double(), step.correct.double(), right])
+        self._ranks.add_up([sums])
+        return sums
+
+    def _done(self) -> Iterator[None]:
+        """Give way until the device has done everything that was launched."""
+        if self._stream is None:
+            yield
+            return
+        event = torch.cuda.Event()
+        event.record(self._stream)
+        while not event.query():
+            yield
+            time.sleep(1e-4)
+
+    def _check(self, loss: float, epoch: int) -> None:
+        limit = _HOPELESS * math.log(max(2, len(self._job.images.classes)))
+        if math.isfinite(loss) and loss < limit:
+            return
+        rate = self._recipe.rate_at(epoch) or self._recipe.rate
+        raise DivergedError(
+            f"training {self._job.name}, epoch {epoch + 1}, rate {rate:.4g}",
+            f"the mean loss is {loss:.4g}",
+            f"try a rate of {rate / 10:.2g}, a warm-up of a few epochs"
+            + (", or precision fp32" if self._recipe.precision != "fp32" else ""),
+        )
+
+    def _save(self, step: Step, *, now: bool) -> None:
+        due = now or len(self._history) % self._job.checkpoint_every == 0
+        if self._job.checkpoint is not None and due and self._ranks.leads:
+            write_state(self._job.checkpoint, state_of(step, self._facts(), self._history))
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "recipe": self._recipe.to_mapping(),
+            "seed": self._job.seed,
+            "resolution_px": self._job.resolution_px or self._job.images.resolution_px,
+            "images": len(self._job.images),
+        }
+
+    def _memory_error(self, error: BaseException) -> OutOfMemoryError:
+        """Return the error that names a batch size, after measuring smaller ones."""
+        traceback.clear_frames(error.__traceback__)  # they hold the tensors that did not fit
+        batch = self._recipe.batch_size
+        on_gpu = self._device.type == "cuda"
+        measured = measure_batches(self._bytes_of_step, batch) if on_gpu else []
+        available = available_bytes(self._device)
+        return memory_error(self._job.name, batch, measured=measured, available=available)
+
+    def _bytes_of_step(self, batch: int) -> int:
+        recipe = replace(self._recipe, batch_size=batch)
+        images = self._job.images.to(self._device).at(self._job.resolution_px)
+        feed = Feed(images, recipe, seed=0, ranks=self._ranks)
+        step = Step(self._job.model, feed, recipe, teacher=self._job.teacher, ranks=self._ranks)
+        return bytes_of_step(step)
+
+
+@contextmanager
+def model_randomness(seed: int) -> Iterator[None]:
+    """Seed the randomness inside the model (dropout) and leave the caller's as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
