@@ -72,7 +72,8 @@ class GraphEngine:
             torch.cuda.set_stream(before)  # a failed capture does not leave its stream
             if out_of_memory(error):
                 raise
-            raise CaptureError(str(error).splitlines()[0]) from error
+            reason = str(error).partition("\n")[0] or type(error).__name__
+            raise CaptureError(reason) from error
 
 
 def snapshot(tensors: list[Tensor]) -> list[Tensor]:

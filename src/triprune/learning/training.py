@@ -88,9 +88,9 @@ class Training:
 
     def _run(self) -> Generator[None, None, TrainResult]:
         layout = memory_format(self._recipe.layout, self._recipe.precision, self._device)
-        if self._stream is not None:
-            self._stream.wait_stream(torch.cuda.current_stream(self._device))
         with laid_out(self._job.model.to(self._device), layout):
+            if self._stream is not None:
+                self._stream.wait_stream(torch.cuda.current_stream(self._device))
             with on_stream(self._stream):
                 step, validation = self._prepare(layout)
                 engine, reason = engine_for(step, self._stream)
@@ -104,6 +104,7 @@ class Training:
                 self._watchers.on_epoch(self._job.name, record)
                 if ended:
                     break
+                yield
         if self._stream is not None:
             torch.cuda.current_stream(self._device).wait_stream(self._stream)
         finished = len(self._history) == self._recipe.epochs
@@ -184,7 +185,6 @@ class Training:
     def _done(self) -> Iterator[None]:
         """Give way until the device has done everything that was launched."""
         if self._stream is None:
-            yield
             return
         event = torch.cuda.Event()
         event.record(self._stream)
