@@ -25,6 +25,10 @@ KNOWN = {
     "timm:resnet50": (12, 16),
     "timm:efficientnet_b0": (9, 16),
     "timm:mobilenetv3_small_100": (6, 11),
+    "densenet40": (36, 36),
+    "torchvision:densenet121": (58, 58),
+    "timm:densenet121": (58, 58),
+    "torchvision:squeezenet1_0": (0, 0),
     "timm:hrnet_w18_small": (18, 18),  # its stages cannot be traced, its blocks can
 }
 
@@ -34,14 +38,16 @@ def test_known_counts(name: str) -> None:
     pixels = 32 if ":" not in name or "hrnet" in name else 64
     blocks = removable_blocks(build_model(name), torch.randn(1, 3, pixels, pixels))
     assert (len(blocks), blocks.total) == KNOWN[name]
-    assert all(block.kind == "residual" and block.params > 0 for block in blocks)
+    kind = "dense" if "densenet" in name else "residual"
+    assert all(block.kind == kind and block.params > 0 and block.macs > 0 for block in blocks)
 
 
-def test_the_params_of_a_block_are_those_that_go() -> None:
+def test_the_macs_and_params_of_a_block_are_those_that_go() -> None:
     model = build_model("resnet20")
-    block = removable_blocks(model, torch.randn(1, 3, 32, 32)).blocks[0]
+    block = removable_blocks(model, torch.randn(2, 3, 32, 32)).blocks[0]
     assert block.name == "layer1.0"
     assert block.params == 2 * (16 * 16 * 9 + 2 * 16)
+    assert block.macs == 2 * 16 * 16 * 9 * 32 * 32
 
 
 def test_the_model_is_never_touched() -> None:

@@ -287,6 +287,31 @@ def test_scores_are_the_relative_change_of_the_output_and_never_touch_the_model(
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
 
 
+@pytest.mark.parametrize("name", ["densenet40", "torchvision:densenet121"])
+def test_the_score_of_a_dense_layer_is_that_of_cutting_its_channels(name: str) -> None:
+    model, x = randomised(build_model(name)), picture(name)
+    blocks = removable_blocks(model, x)
+    scores = score_blocks(model, x, blocks)
+    with torch.no_grad():
+        output = model(x)
+        # The last layer's channels go straight to the last norm and the classifier.
+        growth = model.get_submodule(blocks.blocks[-1].writes).out_channels
+        classifier = model.linear if name == "densenet40" else model.classifier
+        classifier.weight[:, -growth:] = 0
+        moved = (model(x) - output).norm() / output.norm()
+    assert scores[blocks.names[-1]] == pytest.approx(float(moved), rel=1e-4)
+    assert all(0 < score < 10 for score in scores.values())
+
+
+def test_removed_dense_layers_leave_an_identity_or_nothing() -> None:
+    model = build_model("densenet40")
+    remove_blocks(model, ["stages.block1.0", "stages.block3.11"])
+    assert type(model.stages.block1[0]) is nn.Identity
+    model = build_model("torchvision:densenet121")
+    remove_blocks(model, [f"features.denseblock1.denselayer{n}" for n in (1, 3, 6)])
+    assert list(model.features.denseblock1) == [f"denselayer{n}" for n in (2, 4, 5)]
+
+
 def listed(model: nn.Module) -> BlockList:
     return removable_blocks(model, torch.randn(1, 3, 32, 32))
 

@@ -15,25 +15,33 @@ from torch import nn
 
 from triprune.errors import InputError
 from triprune.network.candidates import Candidate, edited, edits_of, find_candidates
+from triprune.network.dense import run_without_channels
 from triprune.network.observing import (
+    Calls,
     Sighting,
-    call_counts,
     run_zeroed,
     same_output,
+    watch_calls,
     watch_owners,
 )
 from triprune.network.regions import Kind
-from triprune.network.running import Example, run_example, working_copy
+from triprune.network.running import Example, output_tensors, run_example, working_copy
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block that can go, with the macs and parameters that go with it."""
+    """A block that can go, with the macs and parameters that go with it.
+
+    A ``residual`` block adds to its input, a ``dense`` one sets new channels beside it: those that
+    the layer called ``writes`` puts out, and that must be cut from every layer after the block.
+    What those layers save thereby is not counted here.
+    """
 
     name: str
     kind: Kind
     macs: int
     params: int
+    writes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +95,15 @@ class BlockList:
 def removable_blocks(model: nn.Module, example_input: Example) -> BlockList:
     """List the blocks whose removal leaves a well-formed network; the model is not touched."""
     copy = working_copy(model)
-    counts, _ = call_counts(copy, example_input)
+    calls = watch_calls(copy, example_input)
     candidates = find_candidates(copy)
     refused: dict[str, str] = {}
     for name, candidate in list(candidates.items()):
-        reason = _miscalled(copy, candidate, counts)
+        reason = _miscalled(copy, candidate, calls)
         if reason:
             refused[name] = reason
             del candidates[name]
-    graphs = {c.owner: c.region.graph for c in candidates.values()}
+    graphs = {c.owner: c.graph for c in candidates.values()}
     sightings = watch_owners(copy, example_input, graphs)
     fitting: list[Candidate] = []
     for candidate in candidates.values():
@@ -107,25 +115,28 @@ def removable_blocks(model: nn.Module, example_input: Example) -> BlockList:
     fitting = _innermost(fitting)
     exact = _exact(copy, example_input, fitting)
     refused.update({c.name: _INEXACT for c in fitting if c not in exact})
-    blocks = tuple(_described(copy, candidate) for candidate in exact)
-    return BlockList(blocks, _count_all(copy, exact), tuple(refused.items()))
+    blocks = [_described(copy, candidate, calls) for candidate in exact]
+    free = _with_free_channels(copy, example_input, blocks)
+    refused.update({block.name: _BOUND for block in blocks if block not in free})
+    return BlockList(tuple(free), _count_all(copy, exact), tuple(refused.items()))
 
 
 _INEXACT = "removing it is not the same as zeroing its branch: a tensor is changed in place"
+_BOUND = "its channels reach the output, or another place from which they cannot be cut"
 
 
-def _miscalled(model: nn.Module, candidate: Candidate, counts: dict[nn.Module, int]) -> str:
-    names = [candidate.owner] if candidate.whole else [candidate.owner, *candidate.branch_layers()]
+def _miscalled(model: nn.Module, candidate: Candidate, calls: Calls) -> str:
+    names = [candidate.name] if candidate.whole else [candidate.owner, *candidate.branch]
     for name in names:
-        calls = counts[model.get_submodule(name)]
-        if calls != 1:
-            return f"{name or 'the model'} runs {calls} times in one forward"
+        count = calls.order.count(model.get_submodule(name))
+        if count != 1:
+            return f"{name or 'the model'} runs {count} times in one forward"
     return ""
 
 
 def _misfit(candidate: Candidate, sighting: Sighting) -> str:
     region, shapes = candidate.region, sighting.shapes
-    if sighting.doubt:
+    if sighting.doubt or region is None:
         return sighting.doubt
     entry, kept, join = (shapes.get(node) for node in (region.entry, region.kept, region.join))
     if entry is None or kept is None or join is None or entry != kept:
@@ -139,10 +150,9 @@ def _innermost(candidates: list[Candidate]) -> list[Candidate]:
     """Leave out regions around others; a residual region outweighs the dense layers inside it."""
 
     def around(outer: Candidate, inner: Candidate) -> bool:
-        if outer.region.contains(inner.region):
+        if outer.region and inner.region and outer.region.contains(inner.region):
             return True
-        layers = outer.branch_layers()
-        return any(inner.owner == layer or inner.owner.startswith(f"{layer}.") for layer in layers)
+        return any(f"{inner.owner}.".startswith(f"{layer}.") for layer in outer.branch)
 
     def weaker(one: Candidate, other: Candidate) -> bool:
         if around(one, other):
@@ -173,11 +183,39 @@ def _removal_is_exact(model: nn.Module, example: Example, candidates: list[Candi
         return False
 
 
-def _described(model: nn.Module, candidate: Candidate) -> Block:
-    before = sum(parameter.numel() for parameter in model.parameters())
+def _described(model: nn.Module, candidate: Candidate, calls: Calls) -> Block:
+    modules, params = list(model.modules()), set(model.parameters())
     with edited(model, edits_of(model, candidate)):
-        after = sum(parameter.numel() for parameter in model.parameters())
-    return Block(candidate.name, candidate.kind, macs=0, params=before - after)
+        gone = set(modules).difference(model.modules())
+        params.difference_update(model.parameters())
+    return Block(
+        candidate.name,
+        candidate.kind,
+        macs=sum(calls.macs[module] for module in gone),
+        params=sum(parameter.numel() for parameter in params),
+        writes=_last_layer(model, gone, calls) if candidate.kind == "dense" else "",
+    )
+
+
+def _with_free_channels(model: nn.Module, example: Example, blocks: list[Block]) -> list[Block]:
+    """Return the blocks without those dense ones whose channels no later layer takes up."""
+
+    def free(layers: list[str]) -> bool:
+        output = run_without_channels(model, example, layers) if layers else None
+        return not any(bool(tensor.isnan().any()) for tensor in output_tensors(output))
+
+    if free([block.writes for block in blocks if block.writes]):
+        return blocks
+    return [block for block in blocks if not block.writes or free([block.writes])]
+
+
+def _last_layer(model: nn.Module, gone: set[nn.Module], calls: Calls) -> str:
+    weighty = [
+        module
+        for module in calls.order
+        if module in gone and any(p.dim() > 1 for p in module.parameters(recurse=False))
+    ]
+    return next(name for name, module in model.named_modules() if module is weighty[-1])
 
 
 def _count_all(model: nn.Module, removable: list[Candidate]) -> int:
@@ -186,7 +224,7 @@ def _count_all(model: nn.Module, removable: list[Candidate]) -> int:
     A sibling is of the same class as a block, or a module of the same source file at the same
     place in the tree with two layers of weights or more.
     """
-    whole = [c.owner for c in removable if c.whole]
+    whole = [c.name for c in removable if c.whole]
     classes = {type(model.get_submodule(name)) for name in whole}
     files = {kind.__module__ for kind in classes}
     places = {_place(name) for name in whole}

@@ -5,103 +5,122 @@ Everything here follows from the model's structure, so that a plan replays on a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from torch import nn
+from torch import fx, nn
 
+from triprune.network.dense import NoChannels, can_be_deleted, find_dense_layers
 from triprune.network.leftover import leftover_of, replacement_of, silenced_layers
 from triprune.network.regions import Kind, Region, find_regions, holds_weights
 from triprune.network.tracing import trace_own
 
-Edits = Mapping[str, nn.Module]
-Slot = tuple[nn.Module, str, nn.Module]
+Edits = Mapping[str, nn.Module | None]
+"""What stands in for which module; None where its container simply loses it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A block by structure: its region, in the own graph of the module called ``owner``.
+    """A block by structure, in the own graph of the module called ``owner``.
 
-    ``whole`` where the owner itself goes; else only the layers of its branch do.
+    ``region`` is None for a dense layer that somebody else concatenates. ``whole`` where the
+    module of the block's name goes; else only the layers of a branch do. ``branch`` holds the full
+    names of the modules that the block calls.
     """
 
     name: str
+    kind: Kind
     owner: str
-    region: Region
+    graph: fx.Graph
+    region: Region | None
     whole: bool
-
-    @property
-    def kind(self) -> Kind:
-        """How the block joins the stream: by adding to it or by adding channels."""
-        return self.region.kind
-
-    def branch_layers(self) -> list[str]:
-        """Return the full names of the modules that the branch calls."""
-        targets = [str(n.target) for n in self.region.branch if n.op == "call_module"]
-        return [f"{self.owner}.{target}" if self.owner else target for target in targets]
+    branch: tuple[str, ...]
 
 
 def find_candidates(model: nn.Module) -> dict[str, Candidate]:
     """Return every block that structure allows, by name, in the order of the modules."""
     found: dict[str, Candidate] = {}
-    for owner_name, owner in model.named_modules():
+    for name, owner in model.named_modules():
         graph = None if type(owner).__module__.startswith("torch.nn") else trace_own(owner)
-        regions = find_regions(owner, graph) if graph else []
-        for region in regions:
-            candidate = _candidate(owner_name, owner, region, alone=len(regions) == 1)
-            if candidate:
+        if graph is not None:
+            for candidate in _candidates(name, owner, graph):
                 found.setdefault(candidate.name, candidate)
     return found
 
 
-def _candidate(name: str, owner: nn.Module, region: Region, *, alone: bool) -> Candidate | None:
-    if name and alone and leftover_of(owner, region) is not None:
-        return Candidate(name, name, region, whole=True)
-    layers = silenced_layers(owner, region)
-    weighty = [
-        str(node.target)
-        for node in region.branch
-        if str(node.target) in layers and holds_weights(owner, node)
-    ]
-    if region.kind == "dense" or not weighty:
-        return None
-    return Candidate(f"{name}:{weighty[-1]}", name, region, whole=False)
+def _candidates(name: str, owner: nn.Module, graph: fx.Graph) -> Iterator[Candidate]:
+    regions = find_regions(owner, graph)
+    for region in regions:
+        whole = bool(name) and len(regions) == 1 and leftover_of(owner, region) is not None
+        branch = _called(name, region.branch)
+        if whole:
+            yield Candidate(name, region.kind, name, graph, region, True, branch)
+        elif region.kind == "residual":
+            silenced = silenced_layers(owner, region)
+            weighty = [
+                str(node.target)
+                for node in region.branch
+                if str(node.target) in silenced and holds_weights(owner, node)
+            ]
+            if weighty:
+                full = f"{name}:{weighty[-1]}"
+                yield Candidate(full, "residual", name, graph, region, False, branch)
+    for node in find_dense_layers(owner, graph):
+        layer = _called(name, [node])
+        yield Candidate(layer[0], "dense", name, graph, None, True, layer)
+
+
+def _called(owner: str, nodes: Iterable[fx.Node]) -> tuple[str, ...]:
+    prefix = f"{owner}." if owner else ""
+    return tuple(f"{prefix}{node.target}" for node in nodes if node.op == "call_module")
 
 
 def edits_of(model: nn.Module, candidate: Candidate) -> Edits:
     """Return what stands in for which modules once the block is removed."""
-    owner = model.get_submodule(candidate.owner)
-    if candidate.whole:
-        chain = leftover_of(owner, candidate.region)
-        assert chain is not None
-        return {candidate.owner: replacement_of(model, candidate.owner, chain)}
+    owner, region = model.get_submodule(candidate.owner), candidate.region
     prefix = f"{candidate.owner}." if candidate.owner else ""
-    layers = silenced_layers(owner, candidate.region)
+    if region is None:
+        target = candidate.name.removeprefix(prefix)
+        deleted = can_be_deleted(owner, candidate.graph, target)
+        return {candidate.name: None if deleted else NoChannels()}
+    chain = leftover_of(owner, region) if candidate.whole else None
+    if chain is not None:
+        return {candidate.owner: replacement_of(model, candidate.owner, chain)}
+    layers = silenced_layers(owner, region)
     return {f"{prefix}{target}": module for target, module in layers.items()}
 
 
-def apply_edits(model: nn.Module, edits: Edits) -> list[Slot]:
-    """Put each module in its place, under each name of the one before it; return the old."""
+def apply_edits(model: nn.Module, edits: Edits) -> dict[nn.Module, dict[str, nn.Module | None]]:
+    """Make the edits under each name of a module; return the children of every changed parent."""
     standing = {model.get_submodule(name): module for name, module in edits.items()}
-    slots: list[Slot] = [
-        (parent, key, child)
-        for parent in model.modules()
-        for key, child in parent._modules.items()
-        if child in standing
-    ]
-    for parent, key, child in slots:
-        parent._modules[key] = standing[child]
-        standing[child].training = child.training
-    return slots
+    changed = {
+        parent: dict(parent._modules)
+        for parent in list(model.modules())
+        if not standing.keys().isdisjoint(parent._modules.values())
+    }
+    for parent, children in changed.items():
+        for key, child in children.items():
+            if child in standing:
+                _put(parent, key, standing[child], training=child.training)
+    return changed
+
+
+def _put(parent: nn.Module, key: str, module: nn.Module | None, *, training: bool) -> None:
+    if module is None:
+        del parent._modules[key]
+    else:
+        module.training = training
+        parent._modules[key] = module
 
 
 @contextmanager
 def edited(model: nn.Module, edits: Edits) -> Iterator[None]:
     """Apply the edits for a while."""
-    slots = apply_edits(model, edits)
+    changed = apply_edits(model, edits)
     try:
         yield
     finally:
-        for parent, key, child in slots:
-            parent._modules[key] = child
+        for parent, children in changed.items():
+            parent._modules.clear()
+            parent._modules.update(children)

@@ -11,8 +11,9 @@ from torch import nn
 
 from triprune.errors import InputError
 from triprune.network.blocks import BlockList
-from triprune.network.candidates import apply_edits, edited, edits_of, find_candidates
-from triprune.network.running import Example, output_tensors, run_example, working_copy
+from triprune.network.candidates import apply_edits, edits_of, find_candidates
+from triprune.network.rehearsal import Rehearsal
+from triprune.network.running import Example, output_tensors, working_copy
 
 
 def remove_blocks(model: nn.Module, names: Iterable[str]) -> None:
@@ -37,14 +38,14 @@ def remove_blocks(model: nn.Module, names: Iterable[str]) -> None:
 def score_blocks(model: nn.Module, example_input: Example, blocks: BlockList) -> dict[str, float]:
     """Return how much the output changes, relative to its size, when each block alone goes."""
     copy = working_copy(model)
-    before = output_tensors(run_example(copy, example_input))
     candidates = find_candidates(copy)
-    scores: dict[str, float] = {}
-    for name in blocks.names:
-        with edited(copy, edits_of(copy, candidates[name])):
-            after = output_tensors(run_example(copy, example_input))
-        scores[name] = _change(before, after)
-    return scores
+    check_names(blocks.names, candidates, asked="scoring a block")
+    chosen = {name: candidates[name] for name in blocks.names}
+    rehearsal = Rehearsal(copy, example_input, chosen)
+    before = output_tensors(rehearsal.output)
+    return {
+        block.name: _change(before, output_tensors(rehearsal.without(block))) for block in blocks
+    }
 
 
 def blocks_to_remove(

@@ -12,7 +12,9 @@ import torch
 from torch import fx, nn
 
 from triprune.network.candidates import Candidate
-from triprune.network.running import Example, output_tensors, run_example
+from triprune.network.counting import MacCounter
+from triprune.network.profile import current_module
+from triprune.network.running import Example, output_tensors, run_example, unhooked
 from triprune.network.tracing import required_arguments
 
 
@@ -41,17 +43,39 @@ class _Watcher(fx.Interpreter):
         return value
 
 
-def call_counts(model: nn.Module, example_input: Example) -> tuple[dict[nn.Module, int], Any]:
-    """Run the model once; return how often each module ran, and the output."""
-    counts = dict.fromkeys(model.modules(), 0)
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Every call of a module in one run, in order, and each module's own macs for one example."""
 
-    def count(module: nn.Module, _: object) -> None:
-        counts[module] += 1
+    order: list[nn.Module]
+    macs: dict[nn.Module, int]
 
-    with ExitStack() as hooks:
-        for module in counts:
-            hooks.enter_context(_removing(module.register_forward_pre_hook(count)))
-        return counts, run_example(model, example_input)
+
+def watch_calls(model: nn.Module, example_input: Example) -> Calls:
+    """Run the model once and return what ran."""
+    order: list[nn.Module] = []
+    macs = dict.fromkeys(model.modules(), 0)
+
+    def note(module: nn.Module, _: object) -> None:
+        order.append(module)
+
+    with ExitStack() as watching:
+        for module in macs:
+            watching.enter_context(unhooked(module.register_forward_pre_hook(note)))
+        running = watching.enter_context(current_module(model, {}))
+
+        def add(number: int) -> None:
+            macs[model.get_submodule(running[-1])] += number
+
+        with MacCounter(add, lambda _: None):
+            run_example(model, example_input)
+    batch = max(1, _batch_size(example_input))
+    return Calls(order, {module: number // batch for module, number in macs.items()})
+
+
+def _batch_size(example_input: Example) -> int:
+    first = example_input[0] if isinstance(example_input, tuple) else example_input
+    return first.shape[0] if isinstance(first, torch.Tensor) and first.dim() else 1
 
 
 def watch_owners(
@@ -63,7 +87,7 @@ def watch_owners(
         for name, graph in graphs.items():
             owner = model.get_submodule(name)
             watched = _watched(owner, graph, sightings[name])
-            patches.enter_context(_patched_forward(owner, watched))
+            patches.enter_context(patched_forward(owner, watched))
         run_example(model, example_input)
     return sightings
 
@@ -71,14 +95,16 @@ def watch_owners(
 def run_zeroed(model: nn.Module, example_input: Example, candidates: Sequence[Candidate]) -> Any:
     """Run the model with the branch of each candidate computed and then left out of its sum."""
     stand_ins: dict[str, dict[fx.Node, fx.Node]] = {}
-    graphs = {candidate.owner: candidate.region.graph for candidate in candidates}
+    graphs = {candidate.owner: candidate.graph for candidate in candidates}
     for candidate in candidates:
-        stand_ins.setdefault(candidate.owner, {})[candidate.region.join] = candidate.region.kept
+        if candidate.region:
+            region = candidate.region
+            stand_ins.setdefault(candidate.owner, {})[region.join] = region.kept
     with ExitStack() as patches:
         for name, graph in graphs.items():
             owner = model.get_submodule(name)
             zeroed = _zeroed(owner, graph, stand_ins[name])
-            patches.enter_context(_patched_forward(owner, zeroed))
+            patches.enter_context(patched_forward(owner, zeroed))
         return run_example(model, example_input)
 
 
@@ -144,17 +170,10 @@ def _clone(value: Any) -> Any:
 
 
 @contextmanager
-def _patched_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+def patched_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    """Let the module run another forward for a while."""
     module.forward = forward
     try:
         yield
     finally:
         del module.forward
-
-
-@contextmanager
-def _removing(handle: torch.utils.hooks.RemovableHandle) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        handle.remove()

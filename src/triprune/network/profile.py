@@ -55,7 +55,7 @@ def profile(model: nn.Module, input_size: InputSize) -> Profile:
     macs: dict[str, int] = defaultdict(int)
     outputs: dict[str, tuple[int, ...]] = {}
     uncounted: dict[str, None] = {}
-    with _current_module(twin, outputs) as current:
+    with current_module(twin, outputs) as current:
 
         def add(count: int) -> None:
             macs[current[-1]] += count
@@ -140,7 +140,7 @@ def _plain_attention() -> Iterator[None]:
 
 
 @contextmanager
-def _current_module(twin: nn.Module, outputs: dict[str, tuple[int, ...]]) -> Iterator[list[str]]:
+def current_module(twin: nn.Module, outputs: dict[str, tuple[int, ...]]) -> Iterator[list[str]]:
     """Yield the stack of modules being run, innermost last; note the shape each returns."""
     stack: list[str] = [""]
 

@@ -92,7 +92,7 @@ def _region(
     sources = {node for inner in branch for node in inner.all_input_nodes}
     sources = {node for node in sources if node in remaining and node.op != "get_attr"}
     entry = _entry(owner, kept, sources)
-    if entry is None:
+    if entry is None or (kind == "dense" and entry is not kept):
         return None
     return Region(kind, join.graph, join=join, kept=kept, entry=entry, branch=branch)
 

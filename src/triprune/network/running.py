@@ -6,12 +6,14 @@ It refuses what cannot be copied or run, before any surgery starts.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+from torch.utils.hooks import RemovableHandle
 
 from triprune.errors import InputError
 from triprune.network.tracing import eval_mode
@@ -75,6 +77,15 @@ def output_tensors(output: Any) -> list[torch.Tensor]:
     if isinstance(output, (list, tuple)):
         return [tensor for item in output for tensor in output_tensors(item)]
     return []
+
+
+@contextmanager
+def unhooked(handle: RemovableHandle) -> Iterator[None]:
+    """Remove a hook in the end."""
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def _like(value: Any, reference: torch.Tensor) -> Any:
