@@ -56,20 +56,25 @@ def evaluate_final(
 def count_correct(model: nn.Module, images: ImageSet) -> Tensor:
     """Return right answers and summed loss as two float64 on the device, without waiting."""
     device = images.images.device
-    scale, shift = images.affine(device)
-    per_image = images.images.shape[-1] * images.images.shape[-2]
-    batch = max(1, _PIXELS_A_BATCH.get(device.type, 2**18) // per_image)
     sums = torch.zeros(2, dtype=torch.float64, device=device)
-    layout = _layout_of(model)
     with evaluating(model), switches("fp32", device, search=False):
-        for pixels, labels in zip(
-            images.images.split(batch), images.labels.split(batch), strict=True
-        ):
-            inputs = torch.addcmul(shift, pixels.float(), scale).contiguous(memory_format=layout)
+        for inputs, labels in normalised_batches(model, images):
             logits = model(inputs).float()
             sums[0] += (logits.argmax(1) == labels).sum()
             sums[1] += functional.cross_entropy(logits, labels, reduction="sum")
     return sums
+
+
+def normalised_batches(model: nn.Module, images: ImageSet) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield every image once, in order, as ``model`` wants its inputs, with the labels."""
+    device = images.images.device
+    scale, shift = images.affine(device)
+    layout = _layout_of(model)
+    per_image = images.images.shape[-1] * images.images.shape[-2]
+    batch = max(1, _PIXELS_A_BATCH.get(device.type, 2**18) // per_image)
+    for pixels, labels in zip(images.images.split(batch), images.labels.split(batch), strict=True):
+        inputs = torch.addcmul(shift, pixels.float(), scale)
+        yield inputs.contiguous(memory_format=layout), labels
 
 
 @contextmanager

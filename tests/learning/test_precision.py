@@ -1,0 +1,42 @@
+import pytest
+import torch
+
+from triprune.errors import InputError
+from triprune.learning.evaluation import evaluate
+from triprune.learning.job import Job
+from triprune.learning.precision import memory_format, resolved_precision, switches
+from triprune.learning.recipe import Recipe
+from triprune.learning.training import train
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+
+
+def test_switches_are_put_back():
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = cudnn.allow_tf32, matmul.allow_tf32, cudnn.benchmark
+    with switches("tf32", CUDA):
+        assert (cudnn.allow_tf32, matmul.allow_tf32, cudnn.benchmark) == (True, True, True)
+        with switches("fp32", CUDA, search=False):
+            assert (cudnn.allow_tf32, matmul.allow_tf32, cudnn.benchmark) == (False, False, False)
+        assert (cudnn.allow_tf32, matmul.allow_tf32, cudnn.benchmark) == (True, True, True)
+    assert (cudnn.allow_tf32, matmul.allow_tf32, cudnn.benchmark) == before
+
+
+def test_fp16_needs_a_gpu():
+    with pytest.raises(InputError, match="needs a CUDA device"):
+        resolved_precision("fp16", CPU)
+    assert resolved_precision("fp16", CUDA) == "fp16"
+
+
+def test_layouts():
+    assert memory_format("auto", "fp32", CPU) == torch.channels_last
+    assert memory_format("nchw", "bf16", CPU) == torch.contiguous_format
+    assert memory_format("auto", "bf16", CUDA) == torch.channels_last
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16"])
+def test_every_precision_learns_on_the_cpu(tiny_net, coloured_images, precision):
+    recipe = Recipe(epochs=6, batch_size=16, rate=0.05, precision=precision)
+    result = train(Job(tiny_net(), coloured_images(), recipe, device="cpu"))
+    assert evaluate(result.model, coloured_images(seed=3)).accuracy > 0.8
+    assert all(tensor.dtype == torch.float32 for tensor in result.model.parameters())
