@@ -1,0 +1,30 @@
+"""Owns reading a budget: the part of the original compute that may remain."""
+
+from __future__ import annotations
+
+import math
+
+from triprune.errors import InputError
+
+
+def read_budget(budget: float | str) -> float:
+    """Return a budget given as ``0.5`` or ``"50%"`` as a fraction in (0, 1]."""
+    fraction = _percentage(budget) if isinstance(budget, str) else budget
+    if isinstance(fraction, bool) or not isinstance(fraction, (int, float)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        fraction = math.nan
+    if not 0.0 < fraction <= 1.0:
+        raise InputError(
+            f"budget {budget!r}",
+            "it is not a part of the original compute",
+            "give the part that may remain, as 0.5 or '50%'",
+        )
+    return float(fraction)
+
+
+def _percentage(text: str) -> float:
+    number, percent, rest = text.strip().partition("%")
+    try:
+        value = float(number)
+    except ValueError:
+        return math.nan
+    return math.nan if rest else value / 100.0 if percent else value

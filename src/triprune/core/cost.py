@@ -1,0 +1,144 @@
+"""Owns cost: the compute of a scale relative to the original model, by formula or calibrated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from triprune.core.link import Array
+from triprune.core.scale import Scale, finite_number
+from triprune.errors import InputError
+
+_PAPER_EXPONENTS = (1.0, 2.0, 2.0)
+_PAIRS = ((0, 1), (0, 2), (1, 2))
+
+
+class Cost(Protocol):
+    """The compute of a scale relative to the original model; it grows along every axis."""
+
+    def __call__(self, scale: Scale) -> float:
+        """Return the relative compute at ``scale``."""
+        ...
+
+
+@runtime_checkable
+class SmoothCost(Cost, Protocol):
+    """A cost that also answers for many points at once, with its slope."""
+
+    def log_at(self, logs: Array) -> tuple[Array, Array]:
+        """Return log cost [m] and its gradient [m, 3] at logarithms of scales [m, 3]."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedCost:
+    """log C = sum of slopes·u + bends·u² + crossings·u_i u_j, with u the log of each fraction.
+
+    The paper's d·w²·r² (Wang et al. 2021, Eq. 4) is slopes (1, 2, 2) and nothing else. Real
+    models bend away from it: dense blocks in depth, depthwise layers in width, first layers and
+    rounding everywhere.
+    """
+
+    slopes: tuple[float, float, float] = _PAPER_EXPONENTS
+    bends: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    crossings: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    def __call__(self, scale: Scale) -> float:
+        """Return the relative compute at ``scale``."""
+        return float(np.exp(self.log_at(np.log([[*scale]]))[0][0]))
+
+    def log_at(self, logs: Array) -> tuple[Array, Array]:
+        """Return log cost [m] and its gradient [m, 3] at logarithms of scales [m, 3]."""
+        value = logs @ np.array(self.slopes) + logs**2 @ np.array(self.bends)
+        gradient = np.array(self.slopes) + 2.0 * logs * np.array(self.bends)
+        for (i, j), crossing in zip(_PAIRS, self.crossings, strict=True):
+            value = value + crossing * logs[:, i] * logs[:, j]
+            gradient[:, i] += crossing * logs[:, j]
+            gradient[:, j] += crossing * logs[:, i]
+        return value, gradient
+
+    @classmethod
+    def fit(cls, scales: Iterable[Scale], relative_macs: Sequence[float]) -> CalibratedCost:
+        """Fit to measured costs; what the measurements leave open stays as in the paper.
+
+        ``relative_macs`` may be any relative cost: macs, parameters, latency. Raises when the
+        measurements do not grow with every axis, since no budget can be solved for then.
+        """
+        listed = list(scales)
+        measured = np.array([finite_number(value, "relative cost") for value in relative_macs])
+        if not listed or len(listed) != len(measured) or measured.min() <= 0.0:
+            raise InputError(
+                f"calibrating a cost on {len(listed)} scales and {len(measured)} values",
+                "there must be as many of each, at least one, and every value above 0",
+                "pass the measured cost of each scale over the original model's",
+            )
+        logs = np.log(np.array([[*scale] for scale in listed]))
+        for terms in (9, 6, 3):
+            fitted = _fit_terms(logs, np.log(measured), terms)
+            if _grows(fitted, np.minimum(logs.min(axis=0), np.log(0.5))):
+                return fitted
+        raise InputError(
+            "calibrating a cost",
+            "the measured values do not grow with depth, width and resolution",
+            "measure again, with more repetitions where they are latencies",
+        )
+
+
+paper_cost = CalibratedCost()
+"""d·w²·r² (Wang et al. 2021, Eq. 4)."""
+
+
+def _fit_terms(logs: Array, target: Array, terms: int) -> CalibratedCost:
+    """Fit the first ``terms`` coefficients (slopes, bends, crossings), pulled to the paper's."""
+    crossed = np.stack([logs[:, i] * logs[:, j] for i, j in _PAIRS], axis=1)
+    columns = np.hstack([logs, logs**2, crossed])[:, :terms]
+    prior = np.concatenate([_PAPER_EXPONENTS, np.zeros(6)])[:terms]
+    pull = 1e-4 * np.eye(terms)
+    matrix = np.vstack([columns, pull])
+    right = np.concatenate([target - columns @ prior, np.zeros(terms)])
+    found = np.zeros(9)
+    found[:terms] = prior + np.linalg.lstsq(matrix, right, rcond=None)[0]
+    slopes, bends, crossings = (tuple(part) for part in found.reshape(3, 3).tolist())
+    return CalibratedCost(slopes, bends, crossings)
+
+
+def _grows(cost: CalibratedCost, lowest: Array) -> bool:
+    sides = [np.linspace(low, 0.0, 7) for low in lowest]
+    box = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 3)
+    return bool((cost.log_at(box)[1] > 0.0).all())
+
+
+def log_cost(cost: Cost, logs: Array) -> Array:
+    """Return the log of any cost [m] at logarithms of scales [m, 3]."""
+    if isinstance(cost, SmoothCost):
+        return cost.log_at(logs)[0]
+    scales = np.exp(np.minimum(logs, 0.0))
+    costs = np.array([cost(Scale(*(float(x) for x in point))) for point in scales])
+    if not (np.isfinite(costs) & (costs > 0.0)).all():
+        raise InputError(
+            "solving for a budget", "the cost gave a value that is not above 0", "mend the cost"
+        )
+    return np.log(costs)
+
+
+def log_cost_slopes(cost: Cost, logs: Array) -> Array:
+    """Return the gradient of ``log_cost`` [m, 3], by differences where the cost has no slopes."""
+    if isinstance(cost, SmoothCost):
+        return cost.log_at(logs)[1]
+    step = 1e-3
+    slopes = np.empty_like(logs)
+    for axis in range(3):
+        # A cost cannot be asked beyond full scale: there the difference looks backwards.
+        shift = step * np.eye(3)[axis]
+        inside = (logs[:, axis] <= -2.0 * step)[:, None]
+        start = np.where(inside, logs - 2.0 * shift, logs - 4.0 * shift)
+        values = [log_cost(cost, start + k * shift) for k in range(5)]
+        central = (values[0] - 8.0 * values[1] + 8.0 * values[3] - values[4]) / 12.0
+        backward = (
+            3.0 * values[0] - 16.0 * values[1] + 36.0 * values[2] - 48.0 * values[3]
+        ) / 12.0 + 25.0 * values[4] / 12.0
+        slopes[:, axis] = np.where(inside[:, 0], central, backward) / step
+    return slopes
