@@ -13,6 +13,7 @@ import typer
 
 from triprune import __version__
 from triprune.cli.profile import profile
+from triprune.cli.quote import quote
 from triprune.errors import TripruneError
 
 app = typer.Typer(
@@ -33,6 +34,7 @@ def _root(
         raise typer.Exit
 
 
+app.command("quote")(quote)
 app.command("profile")(profile)
 
 

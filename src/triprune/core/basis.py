@@ -1,3 +1,5 @@
+# numpy leaves parts of its own types open:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 """Owns the univariate basis of one axis: Legendre polynomials, all zero at full scale."""
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ class AxisBasis:
         """Return the basis at ``x`` [m], as [m, degree]."""
         t = self._t(x)
         inner = np.maximum(t, -1.0) if self.straight_tail else t
-        values = legendre.legvander(inner, self.degree)[:, 1:] - 1.0
+        values: Array = np.asarray(legendre.legvander(inner, self.degree)[:, 1:] - 1.0, dtype=float)
         if self.straight_tail:
             values = values + (t - inner)[:, None] * self._slopes_in_t(inner)
         return values

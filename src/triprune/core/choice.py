@@ -1,3 +1,5 @@
+# numpy leaves parts of its own types open:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 """Owns the choice: the best scale under a budget, on a surface with bounds or on a lattice."""
 
 from __future__ import annotations
@@ -136,9 +138,7 @@ def _lattice_points(lattice: Lattice, low: Array, high: Array) -> Array:
     return np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 3)
 
 
-def _best_on_lattice(
-    predictor: Predictor, remaining: float, cost: Cost, points: Array
-) -> Array:
+def _best_on_lattice(predictor: Predictor, remaining: float, cost: Cost, points: Array) -> Array:
     costs = np.exp(log_cost(cost, np.log(points)))
     within = costs <= remaining * (1.0 + 1e-12)
     if not within.any():

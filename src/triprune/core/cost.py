@@ -1,3 +1,5 @@
+# numpy leaves parts of its own types open:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 """Owns cost: the compute of a scale relative to the original model, by formula or calibrated."""
 
 from __future__ import annotations
@@ -101,8 +103,8 @@ def _fit_terms(logs: Array, target: Array, terms: int) -> CalibratedCost:
     right = np.concatenate([target - columns @ prior, np.zeros(terms)])
     found = np.zeros(9)
     found[:terms] = prior + np.linalg.lstsq(matrix, right, rcond=None)[0]
-    slopes, bends, crossings = (tuple(part) for part in found.reshape(3, 3).tolist())
-    return CalibratedCost(slopes, bends, crossings)
+    a, b, c, d, e, f, g, h, i = (float(value) for value in found)
+    return CalibratedCost((a, b, c), (d, e, f), (g, h, i))
 
 
 def _grows(cost: CalibratedCost, lowest: Array) -> bool:

@@ -1,3 +1,5 @@
+# numpy leaves parts of its own types open:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 """Owns the fit: from observations to a predictor, in the form that was asked for or the best."""
 
 from __future__ import annotations
@@ -112,7 +114,8 @@ def _rivals(sample: _Sample) -> list[Candidate]:
     bounded = bool(sample.accuracies.min() >= 0.0 and sample.accuracies.max() <= 1.0)
     rivals: list[Candidate] = []
     for most in (3, 4, 2):
-        degree = tuple(min(most, steps) for steps in sample.steps)
+        depth, width, resolution = (min(most, steps) for steps in sample.steps)
+        degree = (depth, width, resolution)
         if bounded:
             rivals += [Candidate("root", 1, degree, ridge) for ridge in (1.0, 0.1, 0.01, 10.0)]
         if most <= 3:

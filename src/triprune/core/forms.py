@@ -1,3 +1,5 @@
+# numpy leaves parts of its own types open:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 """Owns the two forms of a predictor on its link's scale: products (Eq. 7) and sums of curves."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+# numpy leaves parts of its own types open:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 """Owns regularised least squares on a form: the fit, its spread, and its leave-one-out errors."""
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ class Problem:
         return self.scores - residual / (1.0 - np.minimum(leverage, 1.0 - 1e-9))
 
     def covariance(self, theta: Array) -> tuple[Array, float]:
-        """Return the parameters' covariance per unit of noise [p, p], and their effective number."""
+        """Return the covariance per unit of noise [p, p], and how many parameters are in effect."""
         jacobian = self._linearised(theta)[1]
         inverse = self._inverse(jacobian)
         return inverse, float(np.einsum("ip,pq,iq,i->", jacobian, inverse, jacobian, self.weights))
@@ -81,7 +83,7 @@ class Problem:
         pull = np.sqrt(self.penalty + damping)
         matrix = np.vstack([jacobian * root[:, None], np.diag(pull)])
         right = np.concatenate([residual * root, -self.penalty * theta / pull])
-        return np.linalg.lstsq(matrix, right, rcond=None)[0]
+        return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0], dtype=float)
 
     def _levenberg_marquardt(self, theta: Array) -> Array:
         spread = _spread(self.scores)

@@ -1,3 +1,5 @@
+# numpy leaves parts of its own types open:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 """Owns the links: monotone maps from accuracy to the scale on which a form is fitted."""
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 from triprune.errors import InputError
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 LinkName = Literal["identity", "logit", "root"]
 LINKS: tuple[LinkName, ...] = ("identity", "logit", "root")
 

@@ -1,13 +1,15 @@
+# numpy leaves parts of its own types open:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 """Owns the accuracy predictor: what it says of a scale, how sure it is, and its round trip."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs]
 
 from triprune.core.basis import AxisBasis
 from triprune.core.forms import Form, SumOfCurves, SumOfProducts, jacobian_at, value_at
@@ -180,7 +182,7 @@ def _candidate(values: dict[str, Any]) -> Candidate:
     if link not in LINKS or int(values["rank"]) < 1 or min(first, second, third) < 0:
         raise ValueError(f"candidate {values}")
     return Candidate(
-        link=cast(LinkName, link),
+        link=link,
         rank=int(values["rank"]),
         degree=(first, second, third),
         ridge=float(values["ridge"]),

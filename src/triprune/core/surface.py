@@ -1,3 +1,5 @@
+# numpy leaves parts of its own types open:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 """Owns the budget surface: all scales of one cost within bounds, and climbing on it.
 
 Everything here lives in the logarithms of the kept fractions, where the paper's cost is a plane.
@@ -11,7 +13,7 @@ import numpy as np
 
 from triprune.core.cost import Cost, SmoothCost, log_cost, log_cost_slopes
 from triprune.core.forms import Form, value_at
-from triprune.core.link import Array
+from triprune.core.link import Array, Mask
 
 _AXES = np.arange(3)
 
@@ -112,7 +114,7 @@ class Surface:
         """Return what each axis gains per unit of log cost at ``point`` [3]."""
         return self._slope(point[None])[0] / log_cost_slopes(self.cost, point[None])[0]
 
-    def _exchange(self, worth: Array, point: Array) -> tuple[float, Array]:
+    def _exchange(self, worth: Array, point: Array) -> tuple[float, Mask]:
         """Return the relative gain of the best exchange between two axes, and who takes part.
 
         At a KKT point nothing that can be raised is worth more than anything that can be lowered.
@@ -135,15 +137,16 @@ class Surface:
         slope = self._slope(point[None])[0]
         normal = log_cost_slopes(self.cost, point[None])[0]
         while part.sum() > 1:
-            step = self._step_among(np.flatnonzero(part), point, slope, normal)
+            step = self._step_among(part, point, slope=slope, normal=normal)
             outward = (point <= self.low) & (step < 0.0) | (point >= self.high) & (step > 0.0)
             if not outward.any():
                 return step
             part &= ~outward
         return None
 
-    def _step_among(self, axes: Array, point: Array, slope: Array, normal: Array) -> Array:
-        """Return the modified Newton step [3] that moves only ``axes``."""
+    def _step_among(self, part: Mask, point: Array, *, slope: Array, normal: Array) -> Array:
+        """Return the modified Newton step [3] that moves only the axes that take ``part``."""
+        axes = np.flatnonzero(part)
         across = normal[axes]
         share = float(across @ slope[axes]) / float(across @ across)
         tangent = np.zeros((3, len(axes) - 1))
@@ -170,15 +173,16 @@ class Surface:
             if moved is None:
                 continue
             gained = float(self.score(moved[None])[0]) - here
-            calmer = self._exchange(self._worth(moved), moved)[0] < 0.5 * (
-                self._exchange(self._worth(point), point)[0]
+            calmer = (
+                self._exchange(self._worth(moved), moved)[0]
+                < 0.5 * (self._exchange(self._worth(point), point)[0])
             )
             # Near the top the score no longer tells points apart; the KKT residual still does.
             if gained > 0.0 or (gained >= -1e-13 * abs(here) and calmer):
                 return moved
         return None
 
-    def _restored(self, point: Array, moving: Array) -> Array | None:
+    def _restored(self, point: Array, moving: Mask) -> Array | None:
         """Bring ``point`` [3] back to the level along the ``moving`` axes, or give up."""
         for _ in range(30):
             missed = float(log_cost(self.cost, point[None])[0]) - self.level
@@ -192,7 +196,7 @@ class Surface:
         return None
 
 
-def _peaks(scores: Array) -> Array:
+def _peaks(scores: Array) -> Mask:
     """Return where ``scores`` [n, n] is no lower than its neighbours."""
     padded = np.pad(scores, 1, constant_values=-np.inf)
     rows, columns = scores.shape

@@ -1,0 +1,146 @@
+"""``triprune quote``: the accuracy to expect at every budget, from observations already made."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from triprune.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from triprune.core.choice import Quote
+    from triprune.core.predictor import Predictor
+    from triprune.core.scale import Axis
+    from triprune.run.observations import ObservationFile
+
+_AXES: tuple[Axis, ...] = ("depth", "width", "resolution")
+_BUDGETS = ("90%", "80%", "70%", "60%", "50%", "40%", "30%", "25%", "20%")
+
+
+def quote(
+    observations: Annotated[
+        Path, typer.Argument(help="CSV with the columns depth, width, resolution, accuracy.")
+    ],
+    budget: Annotated[
+        str | None, typer.Option(help="One budget instead of the table, as 50% or 0.5.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw accuracy against budget to a .html or .png file.")
+    ] = None,
+) -> None:
+    """Tell which scale each budget buys and the accuracy to expect of it, without training."""
+    from triprune.core.choice import quote as quote_budgets
+    from triprune.core.fitting import fit_predictor
+    from triprune.run.observations import read_observations
+
+    if plot is not None and plot.suffix.lower() not in (".html", ".png"):
+        raise InputError(f"--plot {plot}", "its ending is not known", "use .html or .png")
+    found = read_observations(observations)
+    predictor = fit_predictor(found.observations)
+    quotes = quote_budgets(predictor, [budget] if budget is not None else _BUDGETS)
+    if plot is not None:
+        from triprune.files import write_atomically
+        from triprune.report.budget_curves import budget_picture, to_html, to_png
+
+        draw = to_html if plot.suffix.lower() == ".html" else to_png
+        picture = budget_picture(predictor, found.observations)
+        write_atomically(plot, draw(picture, f"Accuracy against budget: {observations.name}"))
+    if as_json:
+        typer.echo(json.dumps(_as_values(predictor, quotes, len(found.observations)), indent=2))
+        return
+    _print(quotes, predictor, found)
+    if plot is not None:
+        typer.echo(f"Drawn to {plot}")
+
+
+def _as_values(predictor: Predictor, quotes: tuple[Quote, ...], count: int) -> dict[str, Any]:
+    candidate = predictor.candidate
+    return {
+        "observations": count,
+        "predictor": {
+            "link": candidate.link,
+            "rank": candidate.rank,
+            "degree": candidate.degree,
+            "ridge": candidate.ridge,
+            "leave_one_out": predictor.leave_one_out,
+        },
+        "quotes": [
+            {
+                "budget": item.budget,
+                "depth": item.choice.scale.depth,
+                "width": item.choice.scale.width,
+                "resolution": item.choice.scale.resolution,
+                "predicted_accuracy": item.choice.predicted_accuracy,
+                "interval": [x if math.isfinite(x) else None for x in item.choice.interval],
+                "cost": item.choice.cost,
+                "binding": item.choice.binding,
+                "extrapolated": item.choice.extrapolated,
+            }
+            for item in quotes
+        ],
+    }
+
+
+def _print(quotes: tuple[Quote, ...], predictor: Predictor, found: ObservationFile) -> None:
+    from rich.console import Console
+
+    console = Console()
+    write = _percentage if found.are_fractions else _score
+    error = predictor.leave_one_out
+    judged = "" if error is None else f", leave-one-out error {write(error)}"
+    read_as = ", accuracies read as percentages" if found.in_percent else ""
+    console.print(
+        f"{len(found.observations)} observations{read_as}; {_form(predictor)}{judged}",
+        highlight=False,
+    )
+    console.print(_table(quotes, write))
+    beyond = [a for a in _AXES if any(a in item.choice.extrapolated for item in quotes)]
+    if beyond:
+        lowest = dict(zip(_AXES, predictor.observed, strict=True))
+        seen = ", ".join(f"{axis} {lowest[axis]:.2f}" for axis in beyond)
+        console.print(f"* extrapolates: nothing was observed below {seen}", highlight=False)
+
+
+def _table(quotes: tuple[Quote, ...], write: Callable[[float], str]) -> Table:
+    from rich.table import Table
+
+    table = Table(caption="kept fractions; 90 % interval of one measurement")
+    for name in ("budget", *_AXES, "accuracy", "interval"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for item in quotes:
+        choice = item.choice
+        kept = [
+            f"{getattr(choice.scale, axis):.2f}{'*' if axis in choice.extrapolated else ''}"
+            for axis in _AXES
+        ]
+        low, high = (write(x) for x in choice.interval)
+        accuracy = write(choice.predicted_accuracy)
+        table.add_row(f"{item.budget:.0%}", *kept, accuracy, f"{low} – {high}")
+    return table
+
+
+def _percentage(value: float) -> str:
+    return f"{100 * value:.2f} %"
+
+
+def _score(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _form(predictor: Predictor) -> str:
+    candidate = predictor.candidate
+    degree = "/".join(str(k) for k in candidate.degree)
+    names = {
+        "root": "three curves on the root of the error",
+        "logit": "a product of polynomials on the logit",
+        "identity": "a product of polynomials",
+    }
+    return f"fitted {names[candidate.link]}, degree {degree}"
