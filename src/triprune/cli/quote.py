@@ -104,8 +104,7 @@ def _print(quotes: tuple[Quote, ...], predictor: Predictor, found: ObservationFi
     console.print(_table(quotes, write))
     beyond = [a for a in _AXES if any(a in item.choice.extrapolated for item in quotes)]
     if beyond:
-        lowest = dict(zip(_AXES, predictor.observed, strict=True))
-        seen = ", ".join(f"{axis} {lowest[axis]:.2f}" for axis in beyond)
+        seen = ", ".join(f"{axis} {predictor.observed[_AXES.index(axis)]:.2f}" for axis in beyond)
         console.print(f"* extrapolates: nothing was observed below {seen}", highlight=False)
 
 
