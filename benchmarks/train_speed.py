@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import re
 import statistics
 import time
 from dataclasses import replace
@@ -25,6 +26,7 @@ from ordinary_trainer import WARM_UP_STEPS, ordinary_images_per_second
 from triprune.learning.images import ImageSet
 from triprune.learning.job import Job
 from triprune.learning.models import build_model
+from triprune.learning.probe import probe_blocks
 from triprune.learning.recipe import Recipe
 from triprune.learning.side_by_side import train_side_by_side
 from variants import recipe_of
@@ -60,7 +62,8 @@ def main() -> None:
                 speed, engine = engine_images_per_second(jobs)
                 note(samples, f"{variant} x{count} ({engine})", speed)
         save(settings, device, samples)
-    for row in save(settings, device, samples):
+    probes = None if "probes" in settings.skip else measure_probes(settings, images.to(device))
+    for row in save(settings, device, samples, probes=probes):
         print("{what:32s} {images_per_second:10,.0f} images/s, {times_ordinary} x".format(**row))
     print(f"wrote {settings.out}")
 
@@ -91,13 +94,45 @@ def engine_images_per_second(jobs: list[Job]) -> tuple[float, str]:
     return total / len(jobs), engine  # in turns: each epoch had the machine to itself
 
 
+def measure_probes(settings: argparse.Namespace, images: ImageSet) -> dict[str, Any]:
+    """Return the time of probing every residual block, and of two epochs of the engine alone."""
+    model = build_model(settings.model).to(images.images.device)
+    blocks = [name for name, _ in model.named_modules() if re.fullmatch(r"layer\d\.\d+", name)]
+    held_out = len(images) // 10
+    train = images.take(torch.arange(held_out, len(images)))
+    validation = images.take(torch.arange(held_out))
+    seconds: list[float] = []
+    for _ in range(2):  # the first meets a cold machine
+        started = time.perf_counter()
+        probe_blocks(model, blocks, train=train, validation=validation)
+        seconds.append(time.perf_counter() - started)
+    recipe = Recipe(epochs=2, batch_size=settings.batch_size)
+    speed, _ = engine_images_per_second(make_jobs(settings.model, train, recipe, 1))
+    found = {
+        "blocks": len(blocks),
+        "images": len(images),
+        "seconds": round(seconds[-1], 3),
+        "two_epochs_seconds": round(2 * len(train) / speed, 3),
+    }
+    print(
+        "probes: {seconds} s for {blocks} blocks; two epochs: {two_epochs_seconds} s".format(
+            **found
+        )
+    )
+    return found
+
+
 def note(samples: dict[str, list[float]], what: str, speed: float) -> None:
     samples.setdefault(what, []).append(speed)
     print(f"{what:32s} {speed:10,.0f} images/s", flush=True)
 
 
 def save(
-    settings: argparse.Namespace, device: torch.device, samples: dict[str, list[float]]
+    settings: argparse.Namespace,
+    device: torch.device,
+    samples: dict[str, list[float]],
+    *,
+    probes: dict[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
     """Write the medians so far, with their ratio to the ordinary trainer; return these rows."""
     base = statistics.median(samples["ordinary"]) if "ordinary" in samples else None
@@ -122,6 +157,7 @@ def save(
             "settings": {name: getattr(settings, name) for name in names},
             "circumstances": circumstances(device),
             "rows": rows,
+            "probes": probes,
         },
     )
     return rows
@@ -144,7 +180,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=min(8, max(1, cores - 1)))
     parser.add_argument("--variant", nargs="+", default=["auto"])
     parser.add_argument("--side-by-side", type=int, nargs="+", default=[1, 3])
-    parser.add_argument("--skip", nargs="*", default=[], choices=["ordinary"])
+    parser.add_argument("--skip", nargs="*", default=[], choices=["ordinary", "probes"])
     settings = parser.parse_args()
     if settings.epochs < 2:
         parser.error("--epochs: the first one warms up, so give 2 or more")

@@ -78,3 +78,4 @@ def test_speed_writes_ratios(cifar10, tmp_path):
     assert set(rows) == {"ordinary", "fp32 x1 (eager)", "fp32 x2 (eager)"}
     assert rows["ordinary"]["times_ordinary"] == 1
     assert all(row["images_per_second"] > 0 for row in rows.values())
+    assert json.loads(out.read_text())["probes"]["blocks"] == 9

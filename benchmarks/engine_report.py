@@ -1,0 +1,132 @@
+"""Write docs/results/engine.md from the measurements under results/engine/.
+
+python benchmarks/engine_report.py            # write the page
+python benchmarks/engine_report.py --check    # fail if the page is not what they say
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+ALLOWED_LOSS = 0.002  # accuracy that a variant may lose on average and still be a default
+
+INTRO = """# The training engine, measured
+
+This page is written by `python benchmarks/engine_report.py` from the files under
+`results/engine/`; edit neither by hand. Speed comes from `benchmarks/train_speed.py`, accuracy
+from `benchmarks/engine_accuracy.py`. Accuracies are of the CIFAR-10 test set, measured once at
+the end of each training on all 50,000 training images unless said otherwise; ± is the standard
+deviation over seeds. A variant that loses more than 0.2 points on average against plain fp32 on
+the same seeds is never a default.
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--results", type=Path, default=ROOT / "results" / "engine")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "results" / "engine.md")
+    parser.add_argument("--check", action="store_true", help="compare, do not write")
+    settings = parser.parse_args()
+    text = page(settings.results)
+    if settings.check:
+        if not settings.page.exists() or settings.page.read_text() != text:
+            raise SystemExit(f"{settings.page} is out of date: run this without --check")
+        return
+    settings.page.parent.mkdir(parents=True, exist_ok=True)
+    settings.page.write_text(text)
+
+
+def page(folder: Path) -> str:
+    """Return the page for the measurements in ``folder``."""
+    measured = [
+        (path.relative_to(folder).as_posix(), json.loads(path.read_text()))
+        for path in sorted(folder.rglob("*.json"))
+    ]
+    speeds = [item for item in measured if item[1]["kind"] == "train speed"]
+    accuracies = [item for item in measured if item[1]["kind"] == "engine accuracy"]
+    parts = [INTRO, "## Speed\n"]
+    parts += [speed_section(*item) for item in speeds] or ["Not measured yet.\n"]
+    parts += ["## Accuracy\n"]
+    parts += [accuracy_section(*item) for item in accuracies] or ["Not measured yet.\n"]
+    return "\n".join(parts)
+
+
+def speed_section(name: str, measured: dict[str, Any]) -> str:
+    settings = measured["settings"]
+    lines = [
+        f"### {settings['model']}, batch {settings['batch_size']}: {machine(measured)}\n",
+        f"Images per second of all trainings together: median of {settings['rounds']} rounds, "
+        f"lowest to highest (`{name}`). The ordinary trainer has {settings['workers']} loader "
+        "workers. `xN` is N trainings side by side.\n",
+        "| what | images/s | lowest–highest | × ordinary |",
+        "|---|---|---|---|",
+    ]
+    for row in measured["rows"]:
+        times = "–" if row["times_ordinary"] is None else f"{row['times_ordinary']:.2f}"
+        lines.append(
+            f"| {row['what']} | {row['images_per_second']:,.0f} "
+            f"| {row['lowest']:,.0f}–{row['highest']:,.0f} | {times} |"
+        )
+    probes = measured.get("probes")
+    if probes:
+        lines.append(
+            f"\nProbing {probes['blocks']} blocks on {probes['images']:,} images: "
+            f"{probes['seconds']:.2f} s; two epochs of the engine alone: "
+            f"{probes['two_epochs_seconds']:.2f} s."
+        )
+    return "\n".join(lines) + "\n"
+
+
+def accuracy_section(name: str, measured: dict[str, Any]) -> str:
+    settings = measured["settings"]
+    recipe = settings["recipe"]
+    lines = [
+        f"### {recipe['epochs']} epochs on {settings['images']:,} images: {machine(measured)}\n",
+        f"Batch {recipe['batch_size']}, rate {recipe['rate']:g}, {recipe['schedule']}, weight "
+        f"decay {recipe['weight_decay']:g} (`{name}`).\n",
+        "| model | variant | seeds | accuracy | against fp32 | verdict |",
+        "|---|---|---|---|---|---|",
+        *accuracy_rows(measured["rows"]),
+    ]
+    failed = [row for row in measured["rows"] if row["error"]]
+    lines += [
+        f"\n{row['model']} {row['variant']} seed {row['seed']} failed: {row['error']}"
+        for row in failed
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def accuracy_rows(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a table row for each model and variant, compared with fp32 on the seeds both have."""
+    scores: dict[tuple[str, str], dict[int, float]] = {}
+    for row in rows:
+        if row["accuracy"] is not None:
+            scores.setdefault((row["model"], row["variant"]), {})[row["seed"]] = row["accuracy"]
+    for (model, variant), by_seed in scores.items():
+        values = list(by_seed.values())
+        spread = f" ± {100 * statistics.stdev(values):.2f}" if len(values) > 1 else ""
+        mean = f"{100 * statistics.fmean(values):.2f}{spread} %"
+        plain = scores.get((model, "fp32"), {})
+        gains = [by_seed[seed] - plain[seed] for seed in by_seed if seed in plain]
+        against, verdict = "–", "–"
+        if gains and variant != "fp32":
+            gain = statistics.fmean(gains)
+            against = f"{100 * gain:+.2f} points"
+            verdict = "holds" if gain >= -ALLOWED_LOSS else "loses: off by default"
+        yield f"| {model} | {variant} | {len(values)} | {mean} | {against} | {verdict} |"
+
+
+def machine(measured: dict[str, Any]) -> str:
+    facts = measured["circumstances"]
+    hardware = facts.get("gpu") or f"{facts['cpu']}, {facts['threads']} threads"
+    return f"{hardware}, torch {facts['torch']}, {facts['date'][:10]}"
+
+
+if __name__ == "__main__":
+    main()
