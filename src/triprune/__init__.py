@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from triprune.core.predictor import Predictor
     from triprune.core.scale import Scale
     from triprune.core.schedule import Schedule, schedule
+    from triprune.learning.evaluation import Evaluation, evaluate, evaluate_final
+    from triprune.learning.images import ImageSet, SealedTest, Splits
+    from triprune.learning.job import Job, TrainResult
     from triprune.learning.models import build_model, list_models
+    from triprune.learning.probe import BlockProbe, block_scores, probe_blocks
+    from triprune.learning.recipe import Recipe
+    from triprune.learning.side_by_side import train_side_by_side
+    from triprune.learning.training import train
     from triprune.learning.weights import load_weights
     from triprune.network.blocks import Block, BlockList, removable_blocks
     from triprune.network.latency import Latency, measure_latency
@@ -29,54 +36,82 @@ __version__ = "0.1.0"
 _HOME = {
     "Block": "triprune.network.blocks",
     "BlockList": "triprune.network.blocks",
+    "BlockProbe": "triprune.learning.probe",
     "CalibratedCost": "triprune.core.cost",
     "Choice": "triprune.core.choice",
+    "Evaluation": "triprune.learning.evaluation",
+    "ImageSet": "triprune.learning.images",
+    "Job": "triprune.learning.job",
     "Latency": "triprune.network.latency",
     "Lattice": "triprune.core.lattice",
     "Observation": "triprune.core.observation",
     "Predictor": "triprune.core.predictor",
     "Profile": "triprune.network.profile",
     "Quote": "triprune.core.choice",
+    "Recipe": "triprune.learning.recipe",
     "Scale": "triprune.core.scale",
     "Schedule": "triprune.core.schedule",
+    "SealedTest": "triprune.learning.images",
+    "Splits": "triprune.learning.images",
+    "TrainResult": "triprune.learning.job",
+    "block_scores": "triprune.learning.probe",
     "build_model": "triprune.learning.models",
     "choose_scale": "triprune.core.choice",
+    "evaluate": "triprune.learning.evaluation",
+    "evaluate_final": "triprune.learning.evaluation",
     "fit_predictor": "triprune.core.fitting",
     "list_models": "triprune.learning.models",
     "load_weights": "triprune.learning.weights",
     "measure_latency": "triprune.network.latency",
     "paper_cost": "triprune.core.cost",
+    "probe_blocks": "triprune.learning.probe",
     "profile": "triprune.network.profile",
     "quote": "triprune.core.choice",
     "removable_blocks": "triprune.network.blocks",
     "schedule": "triprune.core.schedule",
+    "train": "triprune.learning.training",
+    "train_side_by_side": "triprune.learning.side_by_side",
 }
 
 __all__ = [
     "Block",
     "BlockList",
+    "BlockProbe",
     "CalibratedCost",
     "Choice",
+    "Evaluation",
+    "ImageSet",
+    "Job",
     "Latency",
     "Lattice",
     "Observation",
     "Predictor",
     "Profile",
     "Quote",
+    "Recipe",
     "Scale",
     "Schedule",
+    "SealedTest",
+    "Splits",
+    "TrainResult",
     "__version__",
+    "block_scores",
     "build_model",
     "choose_scale",
+    "evaluate",
+    "evaluate_final",
     "fit_predictor",
     "list_models",
     "load_weights",
     "measure_latency",
     "paper_cost",
+    "probe_blocks",
     "profile",
     "quote",
     "removable_blocks",
     "schedule",
+    "train",
+    "train_side_by_side",
 ]
 
 
