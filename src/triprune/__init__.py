@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from triprune.core.predictor import Predictor
     from triprune.core.scale import Scale
     from triprune.core.schedule import Schedule, schedule
+    from triprune.learning.data import load_data
     from triprune.learning.evaluation import Evaluation, evaluate, evaluate_final
     from triprune.learning.images import ImageSet, SealedTest, Splits
     from triprune.learning.job import Job, TrainResult
+    from triprune.learning.loading import Reading
     from triprune.learning.models import build_model, list_models
     from triprune.learning.probe import BlockProbe, block_scores, probe_blocks
     from triprune.learning.recipe import Recipe
@@ -48,6 +50,7 @@ _HOME = {
     "Predictor": "triprune.core.predictor",
     "Profile": "triprune.network.profile",
     "Quote": "triprune.core.choice",
+    "Reading": "triprune.learning.loading",
     "Recipe": "triprune.learning.recipe",
     "Scale": "triprune.core.scale",
     "Schedule": "triprune.core.schedule",
@@ -61,6 +64,7 @@ _HOME = {
     "evaluate_final": "triprune.learning.evaluation",
     "fit_predictor": "triprune.core.fitting",
     "list_models": "triprune.learning.models",
+    "load_data": "triprune.learning.data",
     "load_weights": "triprune.learning.weights",
     "measure_latency": "triprune.network.latency",
     "paper_cost": "triprune.core.cost",
@@ -88,6 +92,7 @@ __all__ = [
     "Predictor",
     "Profile",
     "Quote",
+    "Reading",
     "Recipe",
     "Scale",
     "Schedule",
@@ -102,6 +107,7 @@ __all__ = [
     "evaluate_final",
     "fit_predictor",
     "list_models",
+    "load_data",
     "load_weights",
     "measure_latency",
     "paper_cost",

@@ -8,7 +8,8 @@ Each error is built from three sentences: what was *asked*, what was *found*, an
     ├── InputError (also a ValueError)   a value, flag or file that cannot be meant
     │   ├── FileFormatError              a file that cannot be read as what it should be
     │   │   └── WeightsError             weights that cannot be read, or belong to another model
-    │   └── ModelError                   a model name that leads to no model
+    │   ├── ModelError                   a model name that leads to no model
+    │   └── DataError                    a data set that is missing, damaged or laid out otherwise
     ├── BudgetError                      a budget that no scale can meet
     ├── MissingExtraError                an optional package that is not installed
     ├── NotIdentifiedError               observations that do not determine what was asked of them
@@ -47,6 +48,10 @@ class WeightsError(FileFormatError):
 
 class ModelError(InputError):
     """A model name that leads to no model."""
+
+
+class DataError(InputError):
+    """A data set that is missing, damaged or laid out otherwise."""
 
 
 class BudgetError(TripruneError):

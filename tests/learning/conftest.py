@@ -1,5 +1,9 @@
+"""Networks that train in seconds, and data sets laid out as their authors do it."""
+
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 from triprune.learning.images import ImageSet
@@ -49,3 +53,54 @@ def coloured_images():
         )
 
     return build
+
+
+def noise(number, height=8, width=8, channels=3):
+    generator = np.random.default_rng(number)
+    shape = (height, width, channels) if channels > 1 else (height, width)
+    return generator.integers(0, 256, shape, dtype=np.uint8)
+
+
+@pytest.fixture
+def picture():
+    """Return a function that writes an image file of seeded noise."""
+
+    def write(file, number=0, **shape):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(noise(number, **shape)).save(file)
+        return file
+
+    return write
+
+
+@pytest.fixture
+def image_folder(tmp_path, picture):
+    """Return ``train/ val/`` with the classes cat and dog: 10 and 4 images each."""
+    for part, count in (("train", 10), ("val", 4)):
+        for label, name in enumerate(("cat", "dog")):
+            for number in range(count):
+                picture(tmp_path / part / name / f"{number}.png", 100 * label + number)
+    return tmp_path
+
+
+@pytest.fixture
+def tiny_imagenet(tmp_path, picture):
+    """Return TinyImageNet's layout with 3 classes, 6 training and 2 validation images each."""
+    home = tmp_path / "tiny-imagenet-200"
+    wnids = ("n01443537", "n01629819", "n01641577")
+    lines = []
+    for label, wnid in enumerate(wnids):
+        for number in range(6):
+            file = home / "train" / wnid / "images" / f"{wnid}_{number}.JPEG"
+            picture(file, 100 * label + number, height=64, width=64)
+        (home / "train" / wnid / f"{wnid}_boxes.txt").write_text(f"{wnid}_0.JPEG\t0\t0\t62\t63\n")
+    for number in range(6):
+        wnid = wnids[number % 3]
+        picture(home / "val" / "images" / f"val_{number}.JPEG", number, height=64, width=64)
+        lines.append(f"val_{number}.JPEG\t{wnid}\t0\t32\t44\t62\n")
+    for number in range(2):
+        picture(home / "test" / "images" / f"test_{number}.JPEG", number, height=64, width=64)
+    (home / "val" / "val_annotations.txt").write_text("".join(lines))
+    (home / "wnids.txt").write_text("\n".join(reversed(wnids)) + "\n")
+    (home / "words.txt").write_text("n01443537\tgoldfish, Carassius auratus\n")
+    return tmp_path

@@ -99,25 +99,31 @@ class SealedTest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Splits:
-    """What a run sees: ``validation`` is cut from the training data, ``test`` stays sealed."""
+    """What a run sees: ``validation`` is cut from the training data, ``test`` stays sealed.
+
+    ``left_out`` names the images that could not be read, with the reason, where that was allowed.
+    """
 
     train: ImageSet
     validation: ImageSet
     test: SealedTest
+    left_out: tuple[str, ...] = ()
 
 
 def pixel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return mean and std of every channel of uint8 images, of pixels scaled to [0, 1]."""
-    count = images.numel() // images.shape[1]
-    total = torch.zeros(images.shape[1], dtype=torch.float64)
-    squares = torch.zeros_like(total)
-    for part in images.split(_RESIZE_CHUNK):
-        pixels = part.double() / 255
-        total += pixels.sum((0, 2, 3)).cpu()
-        squares += pixels.square().sum((0, 2, 3)).cpu()
-    mean = total / count
-    std = (squares / count - mean.square()).clamp_min(0).sqrt().clamp_min(1e-3)
-    return tuple(mean.tolist()), tuple(std.tolist())
+    levels = torch.arange(256, dtype=torch.float64) / 255
+    means: list[float] = []
+    stds: list[float] = []
+    for channel in range(images.shape[1]):
+        counts = torch.zeros(256, dtype=torch.int64, device=images.device)
+        for part in images[:, channel].split(_RESIZE_CHUNK):
+            counts += torch.bincount(part.reshape(-1), minlength=256)
+        shares = counts.cpu().double() / counts.sum().item()
+        mean = float((shares * levels).sum())
+        means.append(mean)
+        stds.append(max(1e-3, float((shares * (levels - mean).square()).sum().sqrt())))
+    return tuple(means), tuple(stds)
 
 
 def resize(images: Tensor, resolution_px: int) -> Tensor:
