@@ -36,6 +36,17 @@ def test_json_holds_the_same_numbers(run):
     assert content["macs"] == sum(layer["macs"] for layer in content["layers"])
     assert content["layers"][-1]["output_shape"] == [5]
     assert content["latency"] is None
+    assert len(content["blocks"]["blocks"]) == 7
+    assert [axis["axis"] for axis in content["axes"]] == ["depth", "width", "resolution"]
+
+
+def test_blocks_and_axes_are_printed(run):
+    text = run("resnet20").stdout
+    assert "layer3.2" in text
+    assert "7 of 9 blocks can go" in text
+    assert "stays: layer2.0" in text
+    assert "16×16 px" in text
+    assert "no block can go" in run("vgg16-bn").stdout
 
 
 def test_latency_and_weights(run, tmp_path):

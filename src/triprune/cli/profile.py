@@ -1,4 +1,4 @@
-"""Owns ``triprune profile``: what a model costs, layer by layer."""
+"""Owns ``triprune profile``: what a model costs, layer by layer, and where it can be cut."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from triprune.network.latency import Latency
     from triprune.network.profile import Profile
+    from triprune.network.room import Room
 
 _COUNTED = (
     "macs: multiply-adds of convolutions and matrix products, one input; "
@@ -38,11 +39,12 @@ def profile(
     device: Annotated[str, typer.Option(help="cpu or cuda, for --latency.")] = "cpu",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead.")] = False,
 ) -> None:
-    """Print what MODEL costs: macs and params, in all and layer by layer."""
+    """Print what MODEL costs, layer by layer, which blocks can go, and what each axis can give."""
     from triprune.learning.models import build_model
     from triprune.learning.weights import load_weights
     from triprune.network.latency import measure_latency
     from triprune.network.profile import profile as profile_of
+    from triprune.network.room import room
 
     network = build_model(model, num_classes=num_classes)
     if weights is not None:
@@ -54,10 +56,11 @@ def profile(
         timing = measure_latency({model: network}, size, batch_size=batch_size, device=device)[
             model
         ]
+    space = room(network, measured)
     if as_json:
-        _print_json(model, measured, timing)
+        _print_json(model, measured, space, timing)
     else:
-        _print_tables(model, measured, timing)
+        _print_tables(model, measured, space, timing)
 
 
 def _parse_size(text: str | None, model: str) -> tuple[int, ...]:
@@ -74,23 +77,29 @@ def _parse_size(text: str | None, model: str) -> tuple[int, ...]:
     return sizes * 2 if len(sizes) == 1 else sizes
 
 
-def _print_json(model: str, measured: Profile, timing: Latency | None) -> None:
+def _print_json(model: str, measured: Profile, space: Room, timing: Latency | None) -> None:
     import json
     from dataclasses import asdict
 
     content = {
         "model": model,
         **asdict(measured),
+        **asdict(space),
         "latency": None if timing is None else asdict(timing),
     }
     typer.echo(json.dumps(content, indent=1))
 
 
-def _print_tables(model: str, measured: Profile, timing: Latency | None) -> None:
+def _print_tables(model: str, measured: Profile, space: Room, timing: Latency | None) -> None:
     from rich.console import Console
 
     console = Console()
-    console.print(_layer_table(measured))
+    console.print(_layer_table(measured), "")
+    if len(space.blocks):
+        console.print(_block_table(space, measured), "")
+    for name, reason in space.blocks.refused:
+        console.print(f"[dim]stays: {name} ({reason})[/]")
+    console.print(_axis_table(space), "")
     size = "×".join(str(n) for n in measured.input_shape)
     console.print(
         f"[bold]{model}[/] at {size}: "
@@ -128,6 +137,38 @@ def _layer_table(measured: Profile) -> Table:
     rest = [layer.params for layer in measured.layers if not layer.macs]
     if rest:
         table.add_row(f"{len(rest)} without macs", "", "", "0", "0.0%", f"{sum(rest) / 1e3:,.2f}")
+    return table
+
+
+def _block_table(space: Room, measured: Profile) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("block that can go", overflow="fold")
+    table.add_column("kind", overflow="fold")
+    for title in ("macs (M)", "share", "params (k)"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for block in space.blocks:
+        table.add_row(
+            block.name,
+            block.kind,
+            f"{block.macs / 1e6:,.3f}",
+            f"{block.macs / max(1, measured.macs):.1%}",
+            f"{block.params / 1e3:,.2f}",
+        )
+    return table
+
+
+def _axis_table(space: Room) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("axis")
+    for title in ("keep", "macs left"):
+        table.add_column(title, justify="right")
+    table.add_column("")
+    for axis in space.axes:
+        table.add_row(axis.axis, f"{axis.keep:.2f}", f"{axis.macs_kept:.1%}", axis.note)
     return table
 
 
