@@ -59,9 +59,13 @@ def main() -> None:
             chosen = recipe_of(variant, recipe)
             for count in settings.side_by_side:
                 jobs = make_jobs(settings.model, images.to(device), chosen, count)
-                speed, engine = engine_images_per_second(jobs)
+                try:
+                    speed, engine = engine_images_per_second(jobs)
+                except Exception as error:  # the other variants are still worth measuring
+                    print(f"{variant} x{count} FAILED: {type(error).__name__}: {error}", flush=True)
+                    continue
                 note(samples, f"{variant} x{count} ({engine})", speed)
-        save(settings, device, samples)
+                save(settings, device, samples)
     probes = None if "probes" in settings.skip else measure_probes(settings, images.to(device))
     for row in save(settings, device, samples, probes=probes):
         print("{what:32s} {images_per_second:10,.0f} images/s, {times_ordinary} x".format(**row))
@@ -83,7 +87,8 @@ def engine_images_per_second(jobs: list[Job]) -> tuple[float, str]:
         if isinstance(outcome, Exception):
             raise outcome
         engine = outcome.engine
-        print(*outcome.notes, sep="\n", end="")
+        for reason in outcome.notes:
+            print(reason, flush=True)
         later = outcome.history[1:]
         seen = len(job.images) // job.recipe.batch_size * job.recipe.batch_size
         total += len(later) * seen / sum(record.seconds for record in later)

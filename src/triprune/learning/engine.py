@@ -36,6 +36,7 @@ class EagerEngine:
     def advance(self) -> None:
         """Run one step."""
         with on_stream(self._stream), switches(self._step.precision, self._step.device):
+            self._step.feed.load()
             self._step()
 
     def close_epoch(self) -> None:

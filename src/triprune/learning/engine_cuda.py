@@ -40,6 +40,7 @@ class GraphEngine:
     def advance(self) -> None:
         """Launch one step; returns before it is done."""
         with torch.cuda.stream(self._stream):
+            self._step.feed.load()
             self._graph.replay()
 
     def close_epoch(self) -> None:

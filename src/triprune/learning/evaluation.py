@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from triprune.errors import InputError
-from triprune.learning.images import ImageSet, SealedTest
+from triprune.learning.images import ImageSet, ImageStream, SealedTest, affine_of
 from triprune.learning.precision import switches
 
 _PIXELS_A_BATCH = {"cuda": 2500 * 32 * 32, "cpu": 250 * 32 * 32}
@@ -26,16 +26,17 @@ class Evaluation:
     count: int
 
 
-def evaluate(model: nn.Module, images: ImageSet, *, resolution_px: int | None = None) -> Evaluation:
+def evaluate(
+    model: nn.Module, images: ImageSet | ImageStream, *, resolution_px: int | None = None
+) -> Evaluation:
     """Measure ``model`` in fp32 on ``images`` at ``resolution_px``, on the model's device."""
-    if not isinstance(images, ImageSet):
+    if isinstance(images, SealedTest):
         raise InputError(
             "evaluating a model",
-            f"the images are a {type(images).__name__}",
-            "give an ImageSet; the sealed test split goes to evaluate_final",
+            "the images are the sealed test split",
+            "give training or validation images; the test split goes to evaluate_final",
         )
-    device = next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
-    sums = count_correct(model, images.to(device).at(resolution_px)).tolist()
+    sums = count_correct(model, images, resolution_px=resolution_px).tolist()
     return Evaluation(sums[0] / len(images), sums[1] / len(images), len(images))
 
 
@@ -53,28 +54,43 @@ def evaluate_final(
 
 
 @torch.no_grad()
-def count_correct(model: nn.Module, images: ImageSet) -> Tensor:
+def count_correct(
+    model: nn.Module, images: ImageSet | ImageStream, *, resolution_px: int | None = None
+) -> Tensor:
     """Return right answers and summed loss as two float64 on the device, without waiting."""
-    device = images.images.device
+    device = device_of(model)
     sums = torch.zeros(2, dtype=torch.float64, device=device)
     with evaluating(model), switches("fp32", device, search=False):
-        for inputs, labels in normalised_batches(model, images):
+        for inputs, labels in normalised_batches(model, images, resolution_px=resolution_px):
             logits = model(inputs).float()
             sums[0] += (logits.argmax(1) == labels).sum()
             sums[1] += functional.cross_entropy(logits, labels, reduction="sum")
     return sums
 
 
-def normalised_batches(model: nn.Module, images: ImageSet) -> Iterator[tuple[Tensor, Tensor]]:
+def normalised_batches(
+    model: nn.Module, images: ImageSet | ImageStream, *, resolution_px: int | None = None
+) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield every image once, in order, as ``model`` wants its inputs, with the labels."""
-    device = images.images.device
-    scale, shift = images.affine(device)
+    device = device_of(model)
+    scale, shift = affine_of(images.mean, images.std, device)
     layout = _layout_of(model)
-    per_image = images.images.shape[-1] * images.images.shape[-2]
-    batch = max(1, _PIXELS_A_BATCH.get(device.type, 2**18) // per_image)
-    for pixels, labels in zip(images.images.split(batch), images.labels.split(batch), strict=True):
-        inputs = torch.addcmul(shift, pixels.float(), scale)
-        yield inputs.contiguous(memory_format=layout), labels
+    size = resolution_px or images.resolution_px
+    batch = max(1, _PIXELS_A_BATCH.get(device.type, 2**18) // size**2)
+    if isinstance(images, ImageSet):
+        held = images.to(device).at(resolution_px)
+        batches = zip(held.images.split(batch), held.labels.split(batch), strict=True)
+    else:
+        rows = [part.tolist() for part in torch.arange(len(images)).split(batch)]
+        batches = images.batches(rows, resolution_px=resolution_px)
+    for pixels, labels in batches:
+        inputs = torch.addcmul(shift, pixels.to(device, non_blocking=True).float(), scale)
+        yield inputs.contiguous(memory_format=layout), labels.to(device, non_blocking=True)
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Return where the model lives; the CPU where it has no parameters."""
+    return next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
 
 
 @contextmanager

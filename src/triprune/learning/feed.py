@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
 from triprune.errors import InputError
-from triprune.learning.images import ImageSet
+from triprune.learning.images import ImageSet, ImageStream, affine_of
 from triprune.learning.ranks import Ranks
 from triprune.learning.recipe import Recipe
 
@@ -26,38 +27,111 @@ class Feed:
     a counter on the device, so that replaying a captured step needs nothing from the host.
     """
 
-    def __init__(self, images: ImageSet, recipe: Recipe, *, seed: int, ranks: Ranks) -> None:
+    def __init__(
+        self, images: ImageSet | ImageStream, recipe: Recipe, *, seed: int, ranks: Ranks
+    ) -> None:
         if len(images) < recipe.batch_size:
             raise InputError(
                 f"batch_size = {recipe.batch_size}",
                 f"the training set has {len(images)} images",
                 f"give a batch size of {len(images)} or less",
             )
-        self.images = images
         self.steps = len(images) // recipe.batch_size
         self.batch = ranks.share(recipe.batch_size)
-        self._recipe, self._seed, self._ranks = recipe, seed, ranks
-        device = images.images.device
-        self._order = torch.zeros(self.steps, self.batch, dtype=torch.int64, device=device)
-        self._rates = torch.zeros(self.steps, device=device)
-        self.position = torch.zeros(1, dtype=torch.int64, device=device)
-        self.generator = torch.Generator(device)
+        self._images, self._recipe = images, recipe
+        self._seed, self._ranks = seed, ranks
+        self._live_on(images.images.device if isinstance(images, ImageSet) else None)
+
+    def _live_on(self, device: torch.device | None) -> None:
+        self.device = device or torch.device("cpu")
+        self._order = torch.zeros(self.steps, self.batch, dtype=torch.int64, device=self.device)
+        self._rates = torch.zeros(self.steps, device=self.device)
+        self.position = torch.zeros(1, dtype=torch.int64, device=self.device)
+        self.generator = torch.Generator(self.device)
+
+    def affine(self) -> tuple[Tensor, Tensor]:
+        """Return the scale and shift that normalise the images."""
+        return affine_of(self._images.mean, self._images.std, self.device)
 
     def start(self, epoch: int) -> None:
         """Lay out the order, the rates and the randomness of ``epoch``."""
-        generator = torch.Generator().manual_seed(seed_for(self._seed, epoch, "order"))
-        order = torch.randperm(len(self.images), generator=generator)
-        whole = order[: self.steps * self.batch * self._ranks.world]
-        mine = whole.view(self.steps, self._ranks.world, self.batch)[:, self._ranks.rank]
-        self._order.copy_(mine)
+        self._order.copy_(self._rows(epoch))
         self._rates.copy_(torch.tensor(self._recipe.rates(epoch, self.steps)))
         self.position.zero_()
         self.generator.manual_seed(seed_for(self._seed, epoch, f"augment/{self._ranks.rank}"))
 
+    def _rows(self, epoch: int) -> Tensor:
+        """Return the images of every step of ``epoch``, of this process's part of the batches."""
+        generator = torch.Generator().manual_seed(seed_for(self._seed, epoch, "order"))
+        order = torch.randperm(len(self._images), generator=generator)
+        whole = order[: self.steps * self.batch * self._ranks.world]
+        return whole.view(self.steps, self._ranks.world, self.batch)[:, self._ranks.rank]
+
+    def load(self) -> None:
+        """Bring the next batch to the device, where it is not there already."""
+
     def next(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return the images, labels and rate of the next step, without the host knowing which."""
+        assert isinstance(self._images, ImageSet)
         row = self._order.index_select(0, self.position).view(-1)
+        images = self._images.images.index_select(0, row)
+        return images, self._images.labels.index_select(0, row), self._next_rate()
+
+    def _next_rate(self) -> Tensor:
         rate = self._rates.index_select(0, self.position).view(())
         self.position.add_(1)
-        images = self.images.images.index_select(0, row)
-        return images, self.images.labels.index_select(0, row), rate
+        return rate
+
+
+class StreamFeed(Feed):
+    """The batches of a stream: each is copied to the same place on the device before its step."""
+
+    def __init__(
+        self,
+        images: ImageStream,
+        recipe: Recipe,
+        *,
+        seed: int,
+        ranks: Ranks,
+        place: tuple[torch.device, int | None],
+    ) -> None:
+        super().__init__(images, recipe, seed=seed, ranks=ranks)
+        device, size = place
+        self._resolution_px = size or images.resolution_px
+        self._live_on(device)
+        shape = self.batch, len(images.mean), self._resolution_px, self._resolution_px
+        self._pixels = torch.zeros(shape, dtype=torch.uint8, device=device)
+        self._labels = torch.zeros(self.batch, dtype=torch.int64, device=device)
+        self._stream = images
+        self._coming: Iterator[tuple[Tensor, Tensor]] = iter(())
+
+    def start(self, epoch: int) -> None:
+        """Lay out the epoch; its batches are read from the first ``load`` on."""
+        super().start(epoch)
+        rows = self._rows(epoch).tolist()
+        self._coming = self._stream.batches(rows, resolution_px=self._resolution_px)
+
+    def load(self) -> None:
+        """Copy the next batch to the device; from pinned memory without waiting."""
+        pixels, labels = next(self._coming)
+        self._pixels.copy_(pixels, non_blocking=True)
+        self._labels.copy_(labels, non_blocking=True)
+
+    def next(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the batch that was loaded, and the rate of the step."""
+        return self._pixels, self._labels, self._next_rate()
+
+
+def feed_for(
+    images: ImageSet | ImageStream,
+    recipe: Recipe,
+    *,
+    seed: int,
+    ranks: Ranks,
+    place: tuple[torch.device, int | None],
+) -> Feed:
+    """Return the feed for training on ``place``: a device, and a resolution (None: as it is)."""
+    if isinstance(images, ImageSet):
+        held = images.to(place[0]).at(place[1])
+        return Feed(held, recipe, seed=seed, ranks=ranks)
+    return StreamFeed(images, recipe, seed=seed, ranks=ranks, place=place)

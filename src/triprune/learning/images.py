@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -72,9 +72,43 @@ class ImageSet:
 
     def affine(self, device: torch.device | str) -> tuple[Tensor, Tensor]:
         """Return ``(scale, shift)``, 1×C×1×1, so that ``scale · pixel + shift`` is normalised."""
-        mean = torch.tensor(self.mean, device=device).view(1, -1, 1, 1)
-        std = torch.tensor(self.std, device=device).view(1, -1, 1, 1)
-        return 1 / (255 * std), -mean / std
+        return affine_of(self.mean, self.std, device)
+
+
+class ImageStream(Protocol):
+    """Labelled images that do not fit in memory, read in whatever order is asked."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The name of every class."""
+        ...
+
+    @property
+    def mean(self) -> tuple[float, ...]:
+        """The mean of each channel, of pixels scaled to [0, 1]."""
+        ...
+
+    @property
+    def std(self) -> tuple[float, ...]:
+        """The standard deviation of each channel, of pixels scaled to [0, 1]."""
+        ...
+
+    @property
+    def resolution_px(self) -> int:
+        """The side that images have where no other is asked for."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def take(self, indices: Tensor) -> ImageStream:
+        """Return the stream of the images at ``indices``, in that order."""
+        ...
+
+    def batches(
+        self, rows: Sequence[Sequence[int]], *, resolution_px: int | None
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield for every row of indices its uint8 images, at that size, and its labels."""
+        ...
 
 
 class SealedTest:
@@ -86,13 +120,13 @@ class SealedTest:
 
     __slots__ = ("__images",)
 
-    def __init__(self, images: ImageSet) -> None:
+    def __init__(self, images: ImageSet | ImageStream) -> None:
         self.__images = images
 
     def __len__(self) -> int:
         return len(self.__images)
 
-    def open_once_for(self, score: Callable[[ImageSet], Score]) -> Score:
+    def open_once_for(self, score: Callable[[ImageSet | ImageStream], Score]) -> Score:
         """Return ``score`` of the test images; called from ``evaluate_final`` and nowhere else."""
         return score(self.__images)
 
@@ -104,10 +138,19 @@ class Splits:
     ``left_out`` names the images that could not be read, with the reason, where that was allowed.
     """
 
-    train: ImageSet
-    validation: ImageSet
+    train: ImageSet | ImageStream
+    validation: ImageSet | ImageStream
     test: SealedTest
     left_out: tuple[str, ...] = ()
+
+
+def affine_of(
+    mean: Sequence[float], std: Sequence[float], device: torch.device | str
+) -> tuple[Tensor, Tensor]:
+    """Return ``(scale, shift)``, 1×C×1×1, so that ``scale · pixel + shift`` is normalised."""
+    centre = torch.tensor(mean, device=device).view(1, -1, 1, 1)
+    spread = torch.tensor(std, device=device).view(1, -1, 1, 1)
+    return 1 / (255 * spread), -centre / spread
 
 
 def pixel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from triprune.errors import InputError
-from triprune.learning.images import ImageSet
+from triprune.learning.images import ImageSet, ImageStream, SealedTest
 from triprune.learning.progress import EpochRecord
 from triprune.learning.recipe import Recipe
 
@@ -27,10 +27,10 @@ class Job:
     """
 
     model: nn.Module
-    images: ImageSet
+    images: ImageSet | ImageStream
     recipe: Recipe
     name: str = "training"
-    validation: ImageSet | None = None
+    validation: ImageSet | ImageStream | None = None
     resolution_px: int | None = None
     seed: int = 0
     teacher: nn.Module | None = None
@@ -40,12 +40,11 @@ class Job:
 
     def __post_init__(self) -> None:
         for name in ("images", "validation"):
-            value = getattr(self, name)
-            if not isinstance(value, ImageSet) and not (name == "validation" and value is None):
+            if isinstance(getattr(self, name), SealedTest):
                 raise InputError(
-                    f"training with {name} = {type(value).__name__}",
-                    "it is not an ImageSet",
-                    "give training images; the sealed test split goes to evaluate_final alone",
+                    f"training with {name}",
+                    "it is the sealed test split",
+                    "give images cut from the training data; the test goes to evaluate_final alone",
                 )
         if self.recipe.distillation and self.teacher is None:
             raise InputError(

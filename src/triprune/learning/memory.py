@@ -66,6 +66,7 @@ def bytes_of_step(step: Step) -> int:
     before = torch.cuda.memory_allocated(step.device)
     try:
         step.start(0)
+        step.feed.load()
         step()
         torch.cuda.synchronize(step.device)
         return torch.cuda.max_memory_allocated(step.device) - before

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from triprune.errors import InputError
-from triprune.learning.evaluation import evaluating, normalised_batches
-from triprune.learning.images import ImageSet
+from triprune.learning.evaluation import device_of, evaluating, normalised_batches
+from triprune.learning.images import ImageSet, ImageStream
 from triprune.learning.linear import fit_linear, linear_accuracy
 from triprune.learning.precision import switches
 
@@ -41,30 +41,24 @@ def probe_blocks(
     model: nn.Module,
     blocks: Sequence[str],
     *,
-    train: ImageSet,
-    validation: ImageSet,
+    train: ImageSet | ImageStream,
+    validation: ImageSet | ImageStream,
     resolution_px: int | None = None,
 ) -> dict[str, BlockProbe]:
     """Measure what every block of ``blocks`` (module names) adds; the model stays as it is."""
     modules = _modules(model, blocks)
     generator = torch.Generator().manual_seed(0)
     chosen = torch.randperm(len(train), generator=generator)[:MOST_IMAGES]
-    device = next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
-    learn = train.take(chosen).to(device).at(resolution_px)
-    judge = validation.to(device).at(resolution_px)
-    features, ends = _features(model, modules, learn)
-    unseen, _ = _features(model, modules, judge)
+    learn = _features(model, modules, train.take(chosen), resolution_px)
+    judge = _features(model, modules, validation, resolution_px)
     accuracy: dict[str, float] = {}
-    for names in _by_width(features):
-        weights = fit_linear(
-            torch.stack([features[name] for name in names]), learn.labels, len(train.classes)
-        )
-        stacked = torch.stack([unseen[name] for name in names])
-        scores = linear_accuracy(stacked, judge.labels, weights).tolist()
+    for names in learn.by_width():
+        weights = fit_linear(learn.stacked(names), learn.labels, len(train.classes))
+        scores = linear_accuracy(judge.stacked(names), judge.labels, weights).tolist()
         accuracy |= dict(zip(names, scores, strict=True))
     return {
         name: BlockProbe(accuracy[before], accuracy[after])
-        for name, (before, after) in ends.items()
+        for name, (before, after) in learn.ends.items()
     }
 
 
@@ -82,31 +76,46 @@ def _modules(model: nn.Module, blocks: Sequence[str]) -> dict[str, nn.Module]:
     return {name: known[name] for name in blocks}
 
 
-def _by_width(features: dict[str, Tensor]) -> Iterator[list[str]]:
-    widths = sorted({tensor.shape[1] for tensor in features.values()})
-    for width in widths:
-        yield [name for name, tensor in features.items() if tensor.shape[1] == width]
+@dataclass(frozen=True, slots=True, eq=False)
+class _Features:
+    """Pooled features N×C by name, which of them enter and leave every block, and the labels."""
+
+    pooled: dict[str, Tensor]
+    ends: dict[str, tuple[str, str]]
+    labels: Tensor
+
+    def by_width(self) -> Iterator[list[str]]:
+        for width in sorted({tensor.shape[1] for tensor in self.pooled.values()}):
+            yield [name for name, tensor in self.pooled.items() if tensor.shape[1] == width]
+
+    def stacked(self, names: Sequence[str]) -> Tensor:
+        return torch.stack([self.pooled[name] for name in names])
 
 
 @torch.no_grad()
 def _features(
-    model: nn.Module, modules: dict[str, nn.Module], images: ImageSet
-) -> tuple[dict[str, Tensor], dict[str, tuple[str, str]]]:
-    """Return pooled features by name, and which of them enter and leave every block."""
+    model: nn.Module,
+    modules: dict[str, nn.Module],
+    images: ImageSet | ImageStream,
+    resolution_px: int | None,
+) -> _Features:
     parts: dict[str, list[Tensor]] = {}
+    labels: list[Tensor] = []
     ends: dict[str, tuple[str, str]] = {}
-    device = images.images.device
+    device = device_of(model)
     with evaluating(model), switches("fp32", device, search=False), watched(modules) as seen:
-        for inputs, _ in normalised_batches(model, images):
+        for inputs, answers in normalised_batches(model, images, resolution_px=resolution_px):
             seen.clear()
             model(inputs)
+            labels.append(answers)
             for name, tensor in seen.pooled.items():
                 parts.setdefault(name, []).append(tensor)
             ends = dict(seen.ends)
     silent = [name for name in modules if name not in ends]
     if silent:
         raise InputError("probing blocks", f"{silent[0]!r} was never run", "leave it out")
-    return {name: torch.cat(tensors) for name, tensors in parts.items()}, ends
+    features = {name: torch.cat(tensors) for name, tensors in parts.items()}
+    return _Features(features, ends, torch.cat(labels))
 
 
 class _Sightings:

@@ -44,7 +44,7 @@ class Step:
     ) -> None:
         self.model, self.feed, self.ranks = model, feed, ranks
         self._recipe, self._teacher = recipe, teacher
-        self.device = feed.images.images.device
+        self.device = feed.device
         self.precision: Precision = recipe.precision
         self._layout = memory_format(recipe.layout, recipe.precision, self.device)
         self._loss_scale = FP16_LOSS_SCALE if recipe.precision == "fp16" else 1.0
@@ -54,7 +54,7 @@ class Step:
             weight_decay=recipe.weight_decay,
             loss_scale=self._loss_scale,
         )
-        self._scale, self._shift = feed.images.affine(self.device)
+        self._scale, self._shift = feed.affine()
         self.loss_sum = torch.zeros((), device=self.device)
         self.correct = torch.zeros((), dtype=torch.int64, device=self.device)
 

@@ -22,8 +22,8 @@ from triprune.errors import DivergedError, OutOfMemoryError
 from triprune.learning.checkpoint import resume, state_of, write_state
 from triprune.learning.engine import Engine, engine_for
 from triprune.learning.evaluation import count_correct
-from triprune.learning.feed import Feed, seed_for
-from triprune.learning.images import ImageSet
+from triprune.learning.feed import feed_for, seed_for
+from triprune.learning.images import ImageSet, ImageStream
 from triprune.learning.job import Job, Stop, TrainResult
 from triprune.learning.memory import (
     available_bytes,
@@ -41,6 +41,7 @@ from triprune.learning.precision import (
 )
 from triprune.learning.progress import EpochRecord, Watcher, Watchers
 from triprune.learning.ranks import current_ranks
+from triprune.learning.recipe import Recipe
 from triprune.learning.step import Step
 
 _LOSS_CHECK = 20  # steps between looks at the loss where looking is free (not on a GPU)
@@ -111,26 +112,29 @@ class Training:
         notes = () if reason is None else (reason,)
         return TrainResult(self._job.model, tuple(self._history), finished, engine.label, notes)
 
-    def _prepare(self, layout: torch.memory_format) -> tuple[Step, ImageSet | None]:
+    def _prepare(self, layout: torch.memory_format) -> tuple[Step, ImageSet | ImageStream | None]:
         job = self._job
-        images = job.images.to(self._device).at(job.resolution_px)
-        validation = None
-        if job.validation is not None:
-            mine = torch.arange(self._ranks.rank, len(job.validation), self._ranks.world)
-            validation = job.validation if self._ranks.world == 1 else job.validation.take(mine)
+        validation = job.validation
+        if validation is not None and self._ranks.world > 1:
+            mine = torch.arange(self._ranks.rank, len(validation), self._ranks.world)
+            validation = validation.take(mine)
+        if isinstance(validation, ImageSet):
             validation = validation.to(self._device).at(job.resolution_px)
-        teacher = job.teacher
-        if teacher is not None:
-            lay_out(teacher.to(self._device).eval(), layout)
-        feed = Feed(images, self._recipe, seed=job.seed, ranks=self._ranks)
-        step = Step(job.model, feed, self._recipe, teacher=teacher, ranks=self._ranks)
+        if job.teacher is not None:
+            lay_out(job.teacher.to(self._device).eval(), layout)
+        step = self._step(self._recipe)
         if job.checkpoint is not None and Path(job.checkpoint).exists():
             self._history = resume(step, Path(job.checkpoint), self._facts())
         job.model.train()
         return step, validation
 
+    def _step(self, recipe: Recipe) -> Step:
+        job, place = self._job, (self._device, self._job.resolution_px)
+        feed = feed_for(job.images, recipe, seed=job.seed, ranks=self._ranks, place=place)
+        return Step(job.model, feed, recipe, teacher=job.teacher, ranks=self._ranks)
+
     def _epoch(
-        self, engine: Engine, step: Step, validation: ImageSet | None, epoch: int
+        self, engine: Engine, step: Step, validation: ImageSet | ImageStream | None, epoch: int
     ) -> Generator[None, None, EpochRecord]:
         started = time.perf_counter()
         steps = step.feed.steps
@@ -171,13 +175,14 @@ class Training:
             images_per_second=seen / (trained - started),
         )
 
-    def _sums(self, step: Step, validation: ImageSet | None) -> Tensor:
+    def _sums(self, step: Step, validation: ImageSet | ImageStream | None) -> Tensor:
         """Return summed loss, right answers in training and in validation, on the device."""
         floats = [tensor for tensor in step.model.buffers() if tensor.is_floating_point()]
         self._ranks.average(floats)
         right = torch.zeros((), dtype=torch.float64, device=self._device)
         if validation is not None:
-            right = count_correct(step.model, validation)[0]
+            size = self._job.resolution_px
+            right = count_correct(step.model, validation, resolution_px=size)[0]
         sums = torch.stack([step.loss_sum.double(), step.correct.double(), right])
         self._ranks.add_up([sums])
         return sums
@@ -227,11 +232,7 @@ class Training:
         return memory_error(self._job.name, batch, measured=measured, available=available)
 
     def _bytes_of_step(self, batch: int) -> int:
-        recipe = replace(self._recipe, batch_size=batch)
-        images = self._job.images.to(self._device).at(self._job.resolution_px)
-        feed = Feed(images, recipe, seed=0, ranks=self._ranks)
-        step = Step(self._job.model, feed, recipe, teacher=self._job.teacher, ranks=self._ranks)
-        return bytes_of_step(step)
+        return bytes_of_step(self._step(replace(self._recipe, batch_size=batch)))
 
 
 @contextmanager
