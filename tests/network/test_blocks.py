@@ -128,11 +128,59 @@ def refusals(model: nn.Module) -> dict[str, str]:
 
 
 def test_what_looks_like_a_block_and_is_none_is_refused_with_its_reason() -> None:
-    assert "changed in place" in refusals(chain(BiteInput()))["1"]
+    assert "branch zeroed" in refusals(chain(BiteInput()))["1"]
     assert "runs 2 times" in refusals(Twice())["block"]
     assert "leave out" in refusals(PassesShortcut())["given"]
     assert removable_blocks(PassesShortcut(), torch.randn(1, 3, 9, 9)).names == ("left_out",)
     assert not removable_blocks(chain(Residual(nn.BatchNorm2d(8))), torch.randn(1, 3, 9, 9))
+
+
+class Attention(nn.Module):
+    """Attention with a small residual of its own, as in global-context blocks."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.project = nn.Conv2d(channels, channels, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.project(x.mean((2, 3), keepdim=True))
+
+
+class TokenThenChannel(nn.Module):
+    """A residual behind another one, which must survive the removal of either."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token, self.channel = Residual(nn.Conv2d(8, 8, 3, padding=1)), nn.Conv2d(8, 8, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.token(x)
+        return x + self.channel(x)
+
+
+def test_a_small_residual_inside_a_block_is_no_block_but_one_in_front_of_it_is() -> None:
+    x = torch.randn(2, 3, 9, 9)
+    inner = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), Attention(8))
+    assert removable_blocks(chain(Residual(inner)), x).names == ("1",)
+    blocks = removable_blocks(chain(TokenThenChannel()), x)
+    assert blocks.names == ("1.token", "1:channel")
+
+
+class OwnWeights(nn.Module):
+    """A block that calls no layer at all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(8, 8, 3, 3))
+        self.scale = nn.Parameter(torch.randn(1, 8, 1, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.scale * functional.conv2d(x, self.weight, padding=1)
+
+
+def test_a_block_without_layers_is_a_block_all_the_same() -> None:
+    block = removable_blocks(chain(OwnWeights()), torch.randn(1, 3, 9, 9)).blocks[0]
+    assert (block.name, block.params, block.macs) == ("1", 8 * 8 * 9 + 8, 8 * 8 * 9 * 81)
 
 
 class ShapeFlow(nn.Module):

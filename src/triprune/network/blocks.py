@@ -14,18 +14,11 @@ from dataclasses import dataclass
 from torch import nn
 
 from triprune.errors import InputError
-from triprune.network.candidates import Candidate, edited, edits_of, find_candidates
-from triprune.network.dense import run_without_channels
-from triprune.network.observing import (
-    Calls,
-    Sighting,
-    run_zeroed,
-    same_output,
-    watch_calls,
-    watch_owners,
-)
-from triprune.network.regions import Kind
-from triprune.network.running import Example, output_tensors, run_example, working_copy
+from triprune.network.running import Example, working_copy
+from triprune.network.structure.candidates import Candidate, edited, edits_of, find_candidates
+from triprune.network.structure.judging import judge, last_layer
+from triprune.network.structure.observing import Calls, watch_calls
+from triprune.network.structure.regions import Kind, is_weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,91 +89,9 @@ def removable_blocks(model: nn.Module, example_input: Example) -> BlockList:
     """List the blocks whose removal leaves a well-formed network; the model is not touched."""
     copy = working_copy(model)
     calls = watch_calls(copy, example_input)
-    candidates = find_candidates(copy)
-    refused: dict[str, str] = {}
-    for name, candidate in list(candidates.items()):
-        reason = _miscalled(copy, candidate, calls)
-        if reason:
-            refused[name] = reason
-            del candidates[name]
-    graphs = {c.owner: c.graph for c in candidates.values()}
-    sightings = watch_owners(copy, example_input, graphs)
-    fitting: list[Candidate] = []
-    for candidate in candidates.values():
-        reason = _misfit(candidate, sightings[candidate.owner])
-        if reason:
-            refused[candidate.name] = reason
-        else:
-            fitting.append(candidate)
-    fitting = _innermost(fitting)
-    exact = _exact(copy, example_input, fitting)
-    refused.update({c.name: _INEXACT for c in fitting if c not in exact})
-    blocks = [_described(copy, candidate, calls) for candidate in exact]
-    free = _with_free_channels(copy, example_input, blocks)
-    refused.update({block.name: _BOUND for block in blocks if block not in free})
-    return BlockList(tuple(free), _count_all(copy, exact), tuple(refused.items()))
-
-
-_INEXACT = "removing it is not the same as zeroing its branch: a tensor is changed in place"
-_BOUND = "its channels reach the output, or another place from which they cannot be cut"
-
-
-def _miscalled(model: nn.Module, candidate: Candidate, calls: Calls) -> str:
-    names = [candidate.name] if candidate.whole else [candidate.owner, *candidate.branch]
-    for name in names:
-        count = calls.order.count(model.get_submodule(name))
-        if count != 1:
-            return f"{name or 'the model'} runs {count} times in one forward"
-    return ""
-
-
-def _misfit(candidate: Candidate, sighting: Sighting) -> str:
-    region, shapes = candidate.region, sighting.shapes
-    if sighting.doubt or region is None:
-        return sighting.doubt
-    entry, kept, join = (shapes.get(node) for node in (region.entry, region.kept, region.join))
-    if entry is None or kept is None or join is None or entry != kept:
-        return "its shortcut changes the shape"
-    if region.kind == "residual" and join != kept:
-        return "its shortcut changes the shape"
-    return ""
-
-
-def _innermost(candidates: list[Candidate]) -> list[Candidate]:
-    """Leave out regions around others; a residual region outweighs the dense layers inside it."""
-
-    def around(outer: Candidate, inner: Candidate) -> bool:
-        if outer.region and inner.region and outer.region.contains(inner.region):
-            return True
-        return any(f"{inner.owner}.".startswith(f"{layer}.") for layer in outer.branch)
-
-    def weaker(one: Candidate, other: Candidate) -> bool:
-        if around(one, other):
-            return not (one.kind == "residual" and other.kind == "dense")
-        return around(other, one) and one.kind == "dense" and other.kind == "residual"
-
-    return [c for c in candidates if not any(weaker(c, other) for other in candidates)]
-
-
-def _exact(model: nn.Module, example: Example, candidates: list[Candidate]) -> list[Candidate]:
-    """Return those whose removal equals zeroing the branch, to the last bit."""
-    added = [candidate for candidate in candidates if candidate.kind == "residual"]
-    if _removal_is_exact(model, example, added):
-        return candidates
-    good = [c for c in added if _removal_is_exact(model, example, [c])]
-    return [c for c in candidates if c.kind == "dense" or c in good]
-
-
-def _removal_is_exact(model: nn.Module, example: Example, candidates: list[Candidate]) -> bool:
-    if not candidates:
-        return True
-    edits = {name: new for c in candidates for name, new in edits_of(model, c).items()}
-    zeroed = run_zeroed(model, example, candidates)
-    try:
-        with edited(model, edits):
-            return same_output(zeroed, run_example(model, example))
-    except InputError:
-        return False
+    good, refused = judge(copy, example_input, find_candidates(copy), calls)
+    blocks = tuple(_described(copy, candidate, calls) for candidate in good)
+    return BlockList(blocks, _count_all(copy, good), tuple(refused.items()))
 
 
 def _described(model: nn.Module, candidate: Candidate, calls: Calls) -> Block:
@@ -193,29 +104,8 @@ def _described(model: nn.Module, candidate: Candidate, calls: Calls) -> Block:
         candidate.kind,
         macs=sum(calls.macs[module] for module in gone),
         params=sum(parameter.numel() for parameter in params),
-        writes=_last_layer(model, gone, calls) if candidate.kind == "dense" else "",
+        writes=last_layer(model, candidate, calls) if candidate.kind == "dense" else "",
     )
-
-
-def _with_free_channels(model: nn.Module, example: Example, blocks: list[Block]) -> list[Block]:
-    """Return the blocks without those dense ones whose channels no later layer takes up."""
-
-    def free(layers: list[str]) -> bool:
-        output = run_without_channels(model, example, layers) if layers else None
-        return not any(bool(tensor.isnan().any()) for tensor in output_tensors(output))
-
-    if free([block.writes for block in blocks if block.writes]):
-        return blocks
-    return [block for block in blocks if not block.writes or free([block.writes])]
-
-
-def _last_layer(model: nn.Module, gone: set[nn.Module], calls: Calls) -> str:
-    weighty = [
-        module
-        for module in calls.order
-        if module in gone and any(p.dim() > 1 for p in module.parameters(recurse=False))
-    ]
-    return next(name for name, module in model.named_modules() if module is weighty[-1])
 
 
 def _count_all(model: nn.Module, removable: list[Candidate]) -> int:
@@ -235,7 +125,7 @@ def _count_all(model: nn.Module, removable: list[Candidate]) -> int:
         or (
             type(module).__module__ in files
             and _place(name) in places
-            and sum(p.dim() > 1 for p in module.parameters()) > 1
+            and sum(map(is_weight, module.parameters())) > 1
         )
     }
     return len(siblings) + sum(not c.whole for c in removable)

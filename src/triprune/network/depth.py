@@ -11,9 +11,9 @@ from torch import nn
 
 from triprune.errors import InputError
 from triprune.network.blocks import BlockList
-from triprune.network.candidates import apply_edits, edits_of, find_candidates
 from triprune.network.rehearsal import Rehearsal
 from triprune.network.running import Example, output_tensors, working_copy
+from triprune.network.structure.candidates import apply_edits, edits_of, find_candidates
 
 
 def remove_blocks(model: nn.Module, names: Iterable[str]) -> None:

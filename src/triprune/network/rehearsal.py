@@ -14,10 +14,10 @@ import torch
 from torch import nn
 
 from triprune.network.blocks import Block
-from triprune.network.candidates import Candidate, edited, edits_of
-from triprune.network.dense import run_without_channels
-from triprune.network.observing import patched_forward, same_output
 from triprune.network.running import Example, run_example, unhooked
+from triprune.network.structure.candidates import Candidate, edited, edits_of
+from triprune.network.structure.dense import run_without_channels
+from triprune.network.structure.observing import patched_forward, same_output
 
 _MEMORY_BYTES = 2**29
 

@@ -16,7 +16,7 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from torch.utils.hooks import RemovableHandle
 
 from triprune.errors import InputError
-from triprune.network.tracing import eval_mode
+from triprune.network.structure.tracing import eval_mode
 
 _LAZY = (UninitializedParameter, UninitializedBuffer)
 

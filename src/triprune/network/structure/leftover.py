@@ -12,8 +12,14 @@ from collections import OrderedDict
 import torch
 from torch import fx, nn
 
-from triprune.network.regions import Region
-from triprune.network.tracing import called_module, has_parameters, live_nodes, output_of, trace_own
+from triprune.network.structure.regions import Region, holds_weights
+from triprune.network.structure.tracing import (
+    called_module,
+    has_parameters,
+    live_nodes,
+    output_of,
+    trace_own,
+)
 
 _RELU_FUNCTIONS = (torch.relu, torch.relu_, nn.functional.relu, nn.functional.relu_)
 _RELU_METHODS = ("relu", "relu_")
@@ -38,8 +44,8 @@ class Through(nn.Module):
 def leftover_of(owner: nn.Module, region: Region) -> nn.Sequential | None:
     """Return what remains of the owner without the region's branch, or None.
 
-    None where that is not a plain chain of the owner's own layers from its one input to its one
-    output. An empty chain is the identity.
+    None where that is not a plain chain of the owner's own layers, without weights, from its one
+    input to its one output. An empty chain is the identity.
     """
     graph = region.graph
     live = live_nodes(graph, {region.join: region.kept})
@@ -71,6 +77,8 @@ def _append(owner: nn.Module, node: fx.Node, layers: OrderedDict[str, nn.Module]
         layers[node.name] = nn.ReLU()
         return True
     if module is None or "." in name or name in layers or len(node.args) + len(node.kwargs) != 1:
+        return False
+    if holds_weights(owner, node):
         return False
     if not _does_nothing(module):
         layers[name] = module

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from torch import fx, nn
 
-from triprune.network.dense import NoChannels, can_be_deleted, find_dense_layers
-from triprune.network.leftover import leftover_of, replacement_of, silenced_layers
-from triprune.network.regions import Kind, Region, find_regions, holds_weights
-from triprune.network.tracing import trace_own
+from triprune.network.structure.dense import NoChannels, can_be_deleted, find_dense_layers
+from triprune.network.structure.leftover import leftover_of, replacement_of, silenced_layers
+from triprune.network.structure.regions import Kind, Region, find_regions, holds_weights
+from triprune.network.structure.tracing import trace_own
 
 Edits = Mapping[str, nn.Module | None]
 """What stands in for which module; None where its container simply loses it."""
@@ -54,7 +54,7 @@ def _candidates(name: str, owner: nn.Module, graph: fx.Graph) -> Iterator[Candid
     for region in regions:
         whole = bool(name) and len(regions) == 1 and leftover_of(owner, region) is not None
         branch = _called(name, region.branch)
-        if whole:
+        if whole and (branch or region.kind == "residual"):
             yield Candidate(name, region.kind, name, graph, region, True, branch)
         elif region.kind == "residual":
             silenced = silenced_layers(owner, region)

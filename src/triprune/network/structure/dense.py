@@ -15,9 +15,9 @@ import torch
 from torch import fx, nn
 from torch.nn.modules.conv import _ConvNd
 
-from triprune.network.regions import concatenated, holds_weights, is_concatenation
 from triprune.network.running import Example, run_example, unhooked
-from triprune.network.tracing import called_module, live_nodes, trace_own
+from triprune.network.structure.regions import concatenated, holds_weights, is_concatenation
+from triprune.network.structure.tracing import called_module, live_nodes, trace_own
 
 
 class NoChannels(nn.Module):

@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 from torch import fx, nn
 
-from triprune.network.tracing import called_module, has_parameters, live_nodes
+from triprune.network.structure.tracing import called_module, has_parameters, live_nodes
 
 Kind = Literal["residual", "dense"]
 
@@ -122,10 +122,15 @@ def holds_weights(owner: nn.Module, node: fx.Node) -> bool:
     """Tell whether the node multiplies by a weight matrix or kernel, not by a mere scale."""
     module = called_module(owner, node)
     if module is not None:
-        return any(parameter.dim() > 1 for parameter in module.parameters())
+        return any(is_weight(parameter) for parameter in module.parameters())
     if node.op != "get_attr":
         return False
     value: object = owner
     for part in str(node.target).split("."):
         value = getattr(value, part)
-    return isinstance(value, nn.Parameter) and value.squeeze().dim() > 1
+    return isinstance(value, nn.Parameter) and is_weight(value)
+
+
+def is_weight(parameter: nn.Parameter) -> bool:
+    """Tell a matrix or kernel from a scale or bias, however that is shaped for broadcasting."""
+    return sum(size > 1 for size in parameter.shape) > 1

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from triprune.network.candidates import Candidate
 from triprune.network.counting import MacCounter
 from triprune.network.profile import current_module
 from triprune.network.running import Example, output_tensors, run_example, unhooked
-from triprune.network.tracing import required_arguments
+from triprune.network.structure.candidates import Candidate
+from triprune.network.structure.tracing import required_arguments
 
 
 @dataclass(slots=True)
