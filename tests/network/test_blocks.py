@@ -25,6 +25,7 @@ KNOWN = {
     "timm:resnet50": (12, 16),
     "timm:efficientnet_b0": (9, 16),
     "timm:mobilenetv3_small_100": (6, 11),
+    "timm:gcresnet33ts": (6, 10),
     "densenet40": (36, 36),
     "torchvision:densenet121": (58, 58),
     "timm:densenet121": (58, 58),
@@ -68,10 +69,10 @@ def test_the_model_is_never_touched() -> None:
 class Residual(nn.Module):
     def __init__(self, branch: nn.Module) -> None:
         super().__init__()
-        self.branch = branch
+        self.branch, self.shortcut = branch, nn.Identity()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.branch(x) + x
+        return self.branch(x) + self.shortcut(x)
 
 
 class BiteInput(nn.Module):
@@ -161,7 +162,10 @@ class TokenThenChannel(nn.Module):
 def test_a_small_residual_inside_a_block_is_no_block_but_one_in_front_of_it_is() -> None:
     x = torch.randn(2, 3, 9, 9)
     inner = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), Attention(8))
-    assert removable_blocks(chain(Residual(inner)), x).names == ("1",)
+    strided = Residual(copy.deepcopy(inner))
+    strided.shortcut = nn.Conv2d(8, 8, 1)
+    blocks = removable_blocks(chain(Residual(inner), strided), x)
+    assert (blocks.names, blocks.total) == (("1",), 2)
     blocks = removable_blocks(chain(TokenThenChannel()), x)
     assert blocks.names == ("1.token", "1:channel")
 

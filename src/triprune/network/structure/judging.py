@@ -79,7 +79,21 @@ def _without_nesting(
         part = sum(macs[c.name] for c in rivals) / max(1, macs[outer.name])
         if not rivals or (outer.whole and outer.kind == "residual" and part < _SMALL_PART):
             kept = [c for c in kept if c not in inner] + [outer]
-    return [c for c in candidates if c in kept]
+    parts = _parts_of_siblings(model, kept)
+    return [c for c in candidates if c in kept and c not in parts]
+
+
+def _parts_of_siblings(model: nn.Module, kept: list[Candidate]) -> list[Candidate]:
+    """Return the candidates inside a block that must stay, where its siblings go as a whole."""
+    classes = {type(model.get_submodule(c.name)) for c in kept if c.whole}
+
+    def inside_a_sibling(candidate: Candidate) -> bool:
+        path = candidate.owner.split(".")
+        around = [type(model.get_submodule(".".join(path[:n]))) for n in range(1, len(path))]
+        itself = type(model.get_submodule(candidate.owner))
+        return not (classes - {itself}).isdisjoint(around)
+
+    return [c for c in kept if inside_a_sibling(c)]
 
 
 def _around(outer: Candidate, inner: Candidate) -> bool:
