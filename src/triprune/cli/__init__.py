@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from triprune import __version__
+from triprune.cli.data import data
 from triprune.cli.profile import profile
 from triprune.cli.quote import quote
 from triprune.errors import TripruneError
@@ -36,6 +37,7 @@ def _root(
 
 app.command("quote")(quote)
 app.command("profile")(profile)
+app.command("data")(data)
 
 
 def main() -> None:

@@ -1,0 +1,48 @@
+"""Owns looking a folder of images through before it is used: counts, sizes, unreadable files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from triprune.learning.datasets.image_files import FileSource
+from triprune.learning.datasets.sources import Parts, Size, Source
+from triprune.learning.reading import Faults, read_batches
+
+_BATCH = 256
+_THUMBNAIL: Size = (8, 8)  # decoding is the test; the pixels are not kept
+
+
+@dataclass(frozen=True, slots=True)
+class PartSurvey:
+    """What one part of a data set holds; ``faults`` are unreadable images with their reasons."""
+
+    part: str
+    images: int
+    classes: int
+    fewest: int
+    most: int
+    faults: tuple[str, ...]
+
+
+def survey(parts: Parts) -> tuple[PartSurvey, ...]:
+    """Decode every image of every part once and count."""
+    named = {"train": parts.train, "validation": parts.validation, "test": parts.test}
+    return tuple(_survey(part, source) for part, source in named.items() if source is not None)
+
+
+def _survey(part: str, source: Source) -> PartSurvey:
+    counts = torch.bincount(source.labels, minlength=len(source.classes))
+    faults = _faults(source) if isinstance(source, FileSource) else ()
+    fewest, most = int(counts.min()), int(counts.max())
+    return PartSurvey(part, len(source.labels), len(source.classes), fewest, most, faults)
+
+
+def _faults(source: FileSource) -> tuple[str, ...]:
+    faults = Faults()
+    batches = [part.tolist() for part in torch.arange(len(source.labels)).split(_BATCH)]
+    for _, indices, reasons in read_batches(source, batches, size=_THUMBNAIL, channels=3):
+        for place, reason in reasons.items():
+            faults.note(source.name(int(indices[place])), reason)
+    return tuple(faults)
