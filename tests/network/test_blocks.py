@@ -198,6 +198,40 @@ class ShapeFlow(nn.Module):
         return self.block(self.stem(x)) if float(x.abs().sum()) > 0 else self.stem(x)
 
 
+class ShapeGuard(nn.Module):
+    """Asks about shapes before it adds, as code with optional shortcuts does."""
+
+    def __init__(self, outputs: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(8, outputs, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        assert x.shape[1] == 8, "eight channels, please"
+        y = self.conv(x)
+        if y.shape != x.shape:
+            return y
+        return functional.relu(y + x)
+
+
+class CountsPixels(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(8, 8, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(x.shape[0]):
+            x = x + self.conv(x)
+        return x
+
+
+def test_questions_about_shapes_are_followed_and_what_hides_from_tracing_is_named() -> None:
+    x = torch.randn(1, 3, 9, 9)
+    blocks = removable_blocks(chain(ShapeGuard(8), ShapeGuard(8), ShapeGuard(12)), x)
+    assert (blocks.names, blocks.total) == (("1", "2"), 3)
+    assert "does not do what its graph says" in dict(blocks.refused)["3"]
+    assert "cannot follow its forward" in refusals(chain(CountsPixels()))["1"]
+
+
 class AddModule(nn.Module):
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.add(x, y)

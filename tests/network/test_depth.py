@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from pathlib import Path
 
 import pytest
 import torch
@@ -110,6 +111,22 @@ def test_a_smaller_model_works_with_the_tools_around_torch() -> None:
     assert torch.equal(torch.export.export(model, (x,)).module()(x), expected)
     assert torch.equal(copy.deepcopy(model)(x), expected)
     assert torch.equal(pickle.loads(pickle.dumps(model))(x), expected)  # noqa: S301
+
+
+def test_a_smaller_model_compiles_and_trains_in_a_process_group(tmp_path: Path) -> None:
+    model = build_model("resnet20")
+    remove_blocks(model, ["layer1.0", "layer1.1", "layer2.1", "layer3.2"])
+    x = torch.randn(2, 3, 32, 32)
+    compiled = torch.compile(copy.deepcopy(model).eval(), backend="eager", fullgraph=True)
+    assert torch.equal(compiled(x), copy.deepcopy(model).eval()(x))
+    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        wrapped = nn.parallel.DistributedDataParallel(model)
+        wrapped(x).sum().backward()
+    finally:
+        torch.distributed.destroy_process_group()
+    assert all(parameter.grad is not None for parameter in model.parameters())
 
 
 class PostNorm(nn.Module):

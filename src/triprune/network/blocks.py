@@ -89,7 +89,11 @@ def removable_blocks(model: nn.Module, example_input: Example) -> BlockList:
     """List the blocks whose removal leaves a well-formed network; the model is not touched."""
     copy = working_copy(model)
     calls = watch_calls(copy, example_input)
-    good, refused = judge(copy, example_input, find_candidates(copy), calls)
+    candidates, hidden = find_candidates(copy)
+    good, refused = judge(copy, example_input, candidates, calls)
+    for name in hidden:
+        if name and copy.get_submodule(name) in calls.keep_shape:
+            refused[name] = "torch.fx cannot follow its forward, so its inside is unknown"
     blocks = tuple(_described(copy, candidate, calls) for candidate in good)
     return BlockList(blocks, _count_all(copy, good), tuple(refused.items()))
 

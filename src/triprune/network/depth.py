@@ -25,7 +25,7 @@ def remove_blocks(model: nn.Module, names: Iterable[str]) -> None:
     the channels it fed are still to be cut from the layers after it.
     """
     wanted = tuple(names)
-    candidates = find_candidates(model)
+    candidates, _ = find_candidates(model)
     check_names(wanted, candidates, asked="removing a block")
     edits = {
         name: module
@@ -38,7 +38,7 @@ def remove_blocks(model: nn.Module, names: Iterable[str]) -> None:
 def score_blocks(model: nn.Module, example_input: Example, blocks: BlockList) -> dict[str, float]:
     """Return how much the output changes, relative to its size, when each block alone goes."""
     copy = working_copy(model)
-    candidates = find_candidates(copy)
+    candidates, _ = find_candidates(copy)
     check_names(blocks.names, candidates, asked="scoring a block")
     chosen = {name: candidates[name] for name in blocks.names}
     rehearsal = Rehearsal(copy, example_input, chosen)

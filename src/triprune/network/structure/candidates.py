@@ -14,7 +14,7 @@ from torch import fx, nn
 from triprune.network.structure.dense import NoChannels, can_be_deleted, find_dense_layers
 from triprune.network.structure.leftover import leftover_of, replacement_of, silenced_layers
 from triprune.network.structure.regions import Kind, Region, find_regions, holds_weights
-from triprune.network.structure.tracing import trace_own
+from triprune.network.structure.tracing import has_parameters, trace_own
 
 Edits = Mapping[str, nn.Module | None]
 """What stands in for which module; None where its container simply loses it."""
@@ -38,15 +38,20 @@ class Candidate:
     branch: tuple[str, ...]
 
 
-def find_candidates(model: nn.Module) -> dict[str, Candidate]:
-    """Return every block that structure allows, by name, in the order of the modules."""
+def find_candidates(model: nn.Module) -> tuple[dict[str, Candidate], list[str]]:
+    """Return every block that structure allows, by name, and the modules that hide theirs."""
     found: dict[str, Candidate] = {}
+    hidden: list[str] = []
     for name, owner in model.named_modules():
-        graph = None if type(owner).__module__.startswith("torch.nn") else trace_own(owner)
-        if graph is not None:
-            for candidate in _candidates(name, owner, graph):
-                found.setdefault(candidate.name, candidate)
-    return found
+        if type(owner).__module__.startswith("torch.nn") or not has_parameters(owner):
+            continue
+        graph = trace_own(owner)
+        if graph is None:
+            hidden.append(name)
+            continue
+        for candidate in _candidates(name, owner, graph):
+            found.setdefault(candidate.name, candidate)
+    return found, hidden
 
 
 def _candidates(name: str, owner: nn.Module, graph: fx.Graph) -> Iterator[Candidate]:

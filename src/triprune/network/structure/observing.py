@@ -18,6 +18,9 @@ from triprune.network.structure.candidates import Candidate
 from triprune.network.structure.tracing import required_arguments
 
 
+_UNTRUE = "its forward does not do what its graph says"
+
+
 @dataclass(slots=True)
 class Sighting:
     """What a run showed of one module: the shapes in its own graph, and what speaks against it."""
@@ -32,6 +35,7 @@ class _Watcher(fx.Interpreter):
 
     def __init__(self, owner: nn.Module, graph: fx.Graph, stand_ins: dict[fx.Node, fx.Node]):
         super().__init__(owner, garbage_collect_values=False, graph=graph)
+        self.extra_traceback = False
         self.shapes: dict[fx.Node, torch.Size] = {}
         self._stand_ins = stand_ins
 
@@ -45,10 +49,14 @@ class _Watcher(fx.Interpreter):
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Every call of a module in one run, in order, and each module's own macs for one example."""
+    """Every call of a module in one run, in order, and each module's own macs for one example.
+
+    ``keep_shape`` holds the modules whose output has the shape of their first input.
+    """
 
     order: list[nn.Module]
     macs: dict[nn.Module, int]
+    keep_shape: set[nn.Module]
 
 
 def watch_calls(model: nn.Module, example_input: Example) -> Calls:
@@ -56,12 +64,20 @@ def watch_calls(model: nn.Module, example_input: Example) -> Calls:
     order: list[nn.Module] = []
     macs = dict.fromkeys(model.modules(), 0)
 
+    keep_shape: set[nn.Module] = set()
+
     def note(module: nn.Module, _: object) -> None:
         order.append(module)
+
+    def compare(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+        shapes = [value.shape for value in (*inputs[:1], output) if isinstance(value, torch.Tensor)]
+        if len(shapes) == 2 and shapes[0] == shapes[1]:
+            keep_shape.add(module)
 
     with ExitStack() as watching:
         for module in macs:
             watching.enter_context(unhooked(module.register_forward_pre_hook(note)))
+            watching.enter_context(unhooked(module.register_forward_hook(compare)))
         running = watching.enter_context(current_module(model, {}))
 
         def add(number: int) -> None:
@@ -70,7 +86,8 @@ def watch_calls(model: nn.Module, example_input: Example) -> Calls:
         with MacCounter(add, lambda _: None):
             run_example(model, example_input)
     batch = max(1, _batch_size(example_input))
-    return Calls(order, {module: number // batch for module, number in macs.items()})
+    macs = {module: number // batch for module, number in macs.items()}
+    return Calls(order, macs, keep_shape)
 
 
 def _batch_size(example_input: Example) -> int:
@@ -130,13 +147,13 @@ def _watched(owner: nn.Module, graph: fx.Graph, sighting: Sighting) -> Callable[
         watcher = _Watcher(owner, graph, {})
         try:
             traced = watcher.run(*(_clone(value) for value in inputs))
-        except Exception as error:
-            sighting.doubt = f"its own graph raised {type(error).__name__}: {error}"
+        except Exception:  # the graph may have followed a path that this call does not take
+            sighting.doubt = _UNTRUE
             return original(*args, **kwargs)
         output = original(*args, **kwargs)
         sighting.shapes = watcher.shapes
         if not same_output(traced, output):
-            sighting.doubt = "its forward does not do what its graph says"
+            sighting.doubt = _UNTRUE
         return output
 
     return forward

@@ -7,6 +7,7 @@ around the module, cannot spoil the graph.
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -30,6 +31,16 @@ def trace_own(module: nn.Module) -> fx.Graph | None:
     return None
 
 
+_LIKELY: dict[object, bool] = {
+    operator.eq: True,
+    operator.ge: True,
+    operator.le: True,
+    operator.ne: False,
+    operator.gt: False,
+    operator.lt: False,
+}
+
+
 class _OwnTracer(fx.Tracer):
     """Looks through children without parameters (drop path, a module that adds), if it may."""
 
@@ -42,6 +53,15 @@ class _OwnTracer(fx.Tracer):
         del module_qualified_name
         builtin = type(m).__module__.startswith("torch.nn")
         return builtin or not self._see_through or has_parameters(m)
+
+    def to_bool(self, obj: fx.Proxy) -> bool:
+        """Answer a question about shapes as code with a shortcut hopes: equal, and large enough.
+
+        A wrong guess shows when the graph is run beside the module.
+        """
+        if obj.node.target in _LIKELY:
+            return _LIKELY[obj.node.target]
+        return super().to_bool(obj)
 
     def create_args_for_root(
         self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None
