@@ -71,8 +71,8 @@ def test_accuracy_is_resumable(cifar10, tmp_path):
 
 def test_speed_writes_ratios(cifar10, tmp_path):
     out = tmp_path / "speed.json"
-    arguments = ["--data", cifar10, "--out", out, "--model", "resnet20", "--batch-size", 16]
-    arguments += ["--images", 192, "--rounds", 1, "--variant", "fp32", "--side-by-side", 1, 2]
+    arguments = ["--data", cifar10, "--out", out, "--model", "resnet20", "--batch-size", 8]
+    arguments += ["--images", 88, "--rounds", 1, "--variant", "fp32", "--side-by-side", 1, 2]
     run("train_speed.py", *arguments)
     rows = {row["what"]: row for row in json.loads(out.read_text())["rows"]}
     assert set(rows) == {"ordinary", "fp32 x1 (eager)", "fp32 x2 (eager)"}

@@ -137,7 +137,7 @@ class _Sightings:
                 found = f"{name!r} does not turn one tensor into another"
                 raise InputError("probing blocks", found, "leave it out")
             before = self._name(entering, f"{name} in")
-            if entering.shape == output.shape:
+            if entering.shape[1] == output.shape[1] or entering.shape[2:] != output.shape[2:]:
                 after = self._name(output, f"{name} out")
             else:
                 # A dense layer adds channels beside those it reads: after it, both are known.

@@ -83,8 +83,9 @@ class Training:
             if told is error:
                 raise
             raise told from error
-        note = "finished" if result.finished else "stopped"
-        self._watchers.on_end(self._job.name, f"{note} after epoch {len(self._history)}")
+        word = "finished" if result.finished else "stopped"
+        note = "; ".join([f"{word} after epoch {len(self._history)}", *result.notes])
+        self._watchers.on_end(self._job.name, note)
         return result
 
     def _run(self) -> Generator[None, None, TrainResult]:
