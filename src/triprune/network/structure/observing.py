@@ -17,7 +17,6 @@ from triprune.network.running import Example, output_tensors, run_example, unhoo
 from triprune.network.structure.candidates import Candidate
 from triprune.network.structure.tracing import required_arguments
 
-
 _UNTRUE = "its forward does not do what its graph says"
 
 
