@@ -36,7 +36,7 @@ def evaluate(
             "the images are the sealed test split",
             "give training or validation images; the test split goes to evaluate_final",
         )
-    sums = count_correct(model, images, resolution_px=resolution_px).tolist()
+    sums = count_correct(model, Inputs(model, images, resolution_px=resolution_px)).tolist()
     return Evaluation(sums[0] / len(images), sums[1] / len(images), len(images))
 
 
@@ -53,39 +53,57 @@ def evaluate_final(
     return test.open_once_for(lambda images: evaluate(model, images, resolution_px=resolution_px))
 
 
+class Inputs:
+    """Every image once, in order, as ``model`` wants its inputs, with the labels.
+
+    Made once and iterated often: only making it waits for the device.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        images: ImageSet | ImageStream,
+        *,
+        resolution_px: int | None = None,
+    ) -> None:
+        self.device = device_of(model)
+        self._scale, self._shift = affine_of(images.mean, images.std, self.device)
+        self._layout = _layout_of(model)
+        self._resolution_px = resolution_px
+        size = resolution_px or images.resolution_px
+        self._batch = max(1, _PIXELS_A_BATCH.get(self.device.type, 2**18) // size**2)
+        held = isinstance(images, ImageSet)
+        self._images = images.to(self.device).at(resolution_px) if held else images
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        for pixels, labels in self._batches():
+            there = pixels.to(self.device, non_blocking=True)
+            inputs = torch.addcmul(self._shift, there.float(), self._scale)
+            inputs = inputs.contiguous(memory_format=self._layout)
+            yield inputs, labels.to(self.device, non_blocking=True)
+
+    def _batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+        images = self._images
+        if isinstance(images, ImageSet):
+            parts = images.images.split(self._batch), images.labels.split(self._batch)
+            return zip(*parts, strict=True)
+        rows = [part.tolist() for part in torch.arange(len(images)).split(self._batch)]
+        return images.batches(rows, resolution_px=self._resolution_px)
+
+
 @torch.no_grad()
-def count_correct(
-    model: nn.Module, images: ImageSet | ImageStream, *, resolution_px: int | None = None
-) -> Tensor:
+def count_correct(model: nn.Module, inputs: Inputs) -> Tensor:
     """Return right answers and summed loss as two float64 on the device, without waiting."""
-    device = device_of(model)
-    sums = torch.zeros(2, dtype=torch.float64, device=device)
-    with evaluating(model), switches("fp32", device, search=False):
-        for inputs, labels in normalised_batches(model, images, resolution_px=resolution_px):
-            logits = model(inputs).float()
+    sums = torch.zeros(2, dtype=torch.float64, device=inputs.device)
+    with evaluating(model), switches("fp32", inputs.device, search=False):
+        for batch, labels in inputs:
+            logits = model(batch).float()
             sums[0] += (logits.argmax(1) == labels).sum()
             sums[1] += functional.cross_entropy(logits, labels, reduction="sum")
     return sums
-
-
-def normalised_batches(
-    model: nn.Module, images: ImageSet | ImageStream, *, resolution_px: int | None = None
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield every image once, in order, as ``model`` wants its inputs, with the labels."""
-    device = device_of(model)
-    scale, shift = affine_of(images.mean, images.std, device)
-    layout = _layout_of(model)
-    size = resolution_px or images.resolution_px
-    batch = max(1, _PIXELS_A_BATCH.get(device.type, 2**18) // size**2)
-    if isinstance(images, ImageSet):
-        held = images.to(device).at(resolution_px)
-        batches = zip(held.images.split(batch), held.labels.split(batch), strict=True)
-    else:
-        rows = [part.tolist() for part in torch.arange(len(images)).split(batch)]
-        batches = images.batches(rows, resolution_px=resolution_px)
-    for pixels, labels in batches:
-        inputs = torch.addcmul(shift, pixels.to(device, non_blocking=True).float(), scale)
-        yield inputs.contiguous(memory_format=layout), labels.to(device, non_blocking=True)
 
 
 def device_of(model: nn.Module) -> torch.device:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from triprune.errors import InputError
-from triprune.learning.evaluation import device_of, evaluating, normalised_batches
+from triprune.learning.evaluation import Inputs, device_of, evaluating
 from triprune.learning.images import ImageSet, ImageStream
 from triprune.learning.linear import fit_linear, linear_accuracy
 from triprune.learning.precision import switches
@@ -104,7 +104,7 @@ def _features(
     ends: dict[str, tuple[str, str]] = {}
     device = device_of(model)
     with evaluating(model), switches("fp32", device, search=False), watched(modules) as seen:
-        for inputs, answers in normalised_batches(model, images, resolution_px=resolution_px):
+        for inputs, answers in Inputs(model, images, resolution_px=resolution_px):
             seen.clear()
             model(inputs)
             labels.append(answers)

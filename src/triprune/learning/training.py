@@ -21,9 +21,8 @@ from torch import Tensor
 from triprune.errors import DivergedError, OutOfMemoryError
 from triprune.learning.checkpoint import resume, state_of, write_state
 from triprune.learning.engine import Engine, engine_for
-from triprune.learning.evaluation import count_correct
+from triprune.learning.evaluation import Inputs, count_correct
 from triprune.learning.feed import feed_for, seed_for
-from triprune.learning.images import ImageSet, ImageStream
 from triprune.learning.job import Job, Stop, TrainResult
 from triprune.learning.memory import (
     available_bytes,
@@ -94,7 +93,7 @@ class Training:
             if self._stream is not None:
                 self._stream.wait_stream(torch.cuda.current_stream(self._device))
             with on_stream(self._stream):
-                step, validation = self._prepare(layout)
+                step, validation = self._prepare(layout), self._validation()
                 engine, reason = engine_for(step, self._stream)
             yield
             for epoch in range(len(self._history), self._recipe.epochs):
@@ -113,21 +112,24 @@ class Training:
         notes = () if reason is None else (reason,)
         return TrainResult(self._job.model, tuple(self._history), finished, engine.label, notes)
 
-    def _prepare(self, layout: torch.memory_format) -> tuple[Step, ImageSet | ImageStream | None]:
+    def _prepare(self, layout: torch.memory_format) -> Step:
         job = self._job
-        validation = job.validation
-        if validation is not None and self._ranks.world > 1:
-            mine = torch.arange(self._ranks.rank, len(validation), self._ranks.world)
-            validation = validation.take(mine)
-        if isinstance(validation, ImageSet):
-            validation = validation.to(self._device).at(job.resolution_px)
         if job.teacher is not None:
             lay_out(job.teacher.to(self._device).eval(), layout)
         step = self._step(self._recipe)
         if job.checkpoint is not None and Path(job.checkpoint).exists():
             self._history = resume(step, Path(job.checkpoint), self._facts())
         job.model.train()
-        return step, validation
+        return step
+
+    def _validation(self) -> Inputs | None:
+        """Return this process's part of the validation images."""
+        job, images = self._job, self._job.validation
+        if images is None:
+            return None
+        if self._ranks.world > 1:
+            images = images.take(torch.arange(self._ranks.rank, len(images), self._ranks.world))
+        return Inputs(job.model, images, resolution_px=job.resolution_px)
 
     def _step(self, recipe: Recipe) -> Step:
         job, place = self._job, (self._device, self._job.resolution_px)
@@ -135,7 +137,7 @@ class Training:
         return Step(job.model, feed, recipe, teacher=job.teacher, ranks=self._ranks)
 
     def _epoch(
-        self, engine: Engine, step: Step, validation: ImageSet | ImageStream | None, epoch: int
+        self, engine: Engine, step: Step, validation: Inputs | None, epoch: int
     ) -> Generator[None, None, EpochRecord]:
         started = time.perf_counter()
         steps = step.feed.steps
@@ -176,14 +178,13 @@ class Training:
             images_per_second=seen / (trained - started),
         )
 
-    def _sums(self, step: Step, validation: ImageSet | ImageStream | None) -> Tensor:
+    def _sums(self, step: Step, validation: Inputs | None) -> Tensor:
         """Return summed loss, right answers in training and in validation, on the device."""
         floats = [tensor for tensor in step.model.buffers() if tensor.is_floating_point()]
         self._ranks.average(floats)
         right = torch.zeros((), dtype=torch.float64, device=self._device)
         if validation is not None:
-            size = self._job.resolution_px
-            right = count_correct(step.model, validation, resolution_px=size)[0]
+            right = count_correct(step.model, validation)[0]
         sums = torch.stack([step.loss_sum.double(), step.correct.double(), right])
         self._ranks.add_up([sums])
         return sums
