@@ -23,6 +23,7 @@ class Streamed:
     mean = property(lambda self: self.held.mean)
     std = property(lambda self: self.held.std)
     resolution_px = property(lambda self: self.held.resolution_px)
+    notes = ("one image was replaced",)
 
     def __len__(self):
         return len(self.held)
@@ -56,6 +57,7 @@ def test_training_equals_memory_bit_for_bit(tiny_net, coloured_images, tmp_path,
     ):
         assert torch.equal(mine, theirs)
     assert streamed.accuracy == held.accuracy
+    assert streamed.notes == ("one image was replaced",) * 2
 
 
 def test_evaluation_equals_memory(tiny_net, coloured_images):

@@ -98,6 +98,11 @@ class ImageStream(Protocol):
         """The side that images have where no other is asked for."""
         ...
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the result of a run must say about these images, such as unreadable ones."""
+        ...
+
     def __len__(self) -> int: ...
 
     def take(self, indices: Tensor) -> ImageStream:
@@ -114,20 +119,27 @@ class ImageStream(Protocol):
 class SealedTest:
     """The test split, closed: ``evaluate_final`` alone opens it (a test of the source holds this).
 
-    It has a length and nothing else, so that a training or a choice handed the test split by
-    mistake fails at once.
+    It has a length and a count of its openings, and nothing else, so that a training or a choice
+    handed the test split by mistake fails at once.
     """
 
-    __slots__ = ("__images",)
+    __slots__ = ("__images", "__openings")
 
     def __init__(self, images: ImageSet | ImageStream) -> None:
         self.__images = images
+        self.__openings = 0
 
     def __len__(self) -> int:
         return len(self.__images)
 
+    @property
+    def openings(self) -> int:
+        """How often it was opened so far: a run's record can show that it was the last step."""
+        return self.__openings
+
     def open_once_for(self, score: Callable[[ImageSet | ImageStream], Score]) -> Score:
         """Return ``score`` of the test images; called from ``evaluate_final`` and nowhere else."""
+        self.__openings += 1
         return score(self.__images)
 
 

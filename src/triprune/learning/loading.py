@@ -9,9 +9,12 @@ import torch
 from torch import Tensor
 
 from triprune.errors import DataError, InputError
+from triprune.learning.datasets.image_files import FileSource
 from triprune.learning.datasets.sources import Parts, Size, Source, TensorSource, fit
 from triprune.learning.images import ImageSet, SealedTest, Splits, pixel_statistics
-from triprune.learning.reading import Faults, read_batches
+from triprune.learning.memory import available_bytes
+from triprune.learning.reading import Faults, read_batches, undecodable
+from triprune.learning.streaming import StreamedSet
 
 Normalisation = tuple[tuple[float, ...], tuple[float, ...]]
 
@@ -19,6 +22,7 @@ Normalisation = tuple[tuple[float, ...], tuple[float, ...]]
 IMAGENET: Normalisation = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 _ASKED_FOR_SIZE = 64
+_SAMPLED = 2048  # streamed images whose pixels give mean and std
 _BATCH = 256
 
 
@@ -29,13 +33,15 @@ class Reading:
     ``resolution_px=None`` keeps the stored size, where all have the same. ``channels`` is 3 or 1:
     grey images are read in colour. ``normalisation=None`` takes mean and std of the training
     pixels; give those on your model's card where it has one. ``bad_images="drop"`` leaves
-    unreadable ones out and names them in ``Splits.left_out``.
+    unreadable ones out and names them in ``Splits.left_out``. ``in_memory=None`` keeps in memory
+    what fits into half of what is free there and on the GPU, and streams the rest.
     """
 
     resolution_px: int | None = None
     channels: int = 3
     normalisation: Normalisation | None = None
     bad_images: Literal["refuse", "drop"] = "refuse"
+    in_memory: bool | None = None
 
     def __post_init__(self) -> None:
         if self.resolution_px is not None and self.resolution_px < 1:
@@ -47,20 +53,39 @@ class Reading:
 
 
 def load_splits(parts: Parts, reading: Reading) -> Splits:
-    """Read the parts into memory; all unreadable images are found before any is complained of."""
+    """Read the parts, or make them ready to stream; all faults are found before one is told."""
     size = _size(parts.train, reading)
+    sources = [parts.train, parts.validation or parts.train, parts.test]
     faults = Faults()
-    sources = (parts.train, parts.validation or parts.train, parts.test)
-    loaded = [_read(source, size, reading.channels, faults) for source in sources]
+    if _held(sources, size, reading):
+        images = [_read(source, size, reading.channels, faults) for source in sources]
+        mean, std = reading.normalisation or pixel_statistics(images[0][0])
+        classes = parts.train.classes
+        loaded = [ImageSet(pixels, labels, classes, mean, std) for pixels, labels in images]
+    else:
+        side = _side(size)
+        # A score must not rest on replaced images, so what is held out is decoded beforehand.
+        found = [_unopened(sources[0])] + [undecodable(s, reading.channels) for s in sources[1:]]
+        whole = [_sound(s, bad, faults) for s, bad in zip(sources, found, strict=True)]
+        mean, std = reading.normalisation or _sampled_statistics(whole[0], size, reading.channels)
+        loaded = [StreamedSet(source, side, mean, std) for source in whole]
     if len(faults) and reading.bad_images == "refuse":
         raise DataError(
             "reading the images", str(faults), 'mend or delete them, or read with bad_images="drop"'
         )
-    mean, std = reading.normalisation or pixel_statistics(loaded[0][0])
-    train, validation, test = (
-        ImageSet(images, labels, parts.train.classes, mean, std) for images, labels in loaded
-    )
+    train, validation, test = loaded
     return Splits(train, validation, SealedTest(test), left_out=tuple(faults))
+
+
+def _held(sources: list[Source], size: Size, reading: Reading) -> bool:
+    """Whether the images are to be kept in memory."""
+    if reading.in_memory is not None or all(isinstance(s, TensorSource) for s in sources):
+        return reading.in_memory is not False
+    wanted = sum(len(source.labels) for source in sources) * reading.channels * size[0] * size[1]
+    places = [torch.device("cpu")]
+    if torch.cuda.is_available():
+        places.append(torch.device("cuda"))
+    return all(wanted < available_bytes(place) / 2 for place in places)
 
 
 def _size(source: Source, reading: Reading) -> Size:
@@ -103,3 +128,42 @@ def _read(source: Source, size: Size, channels: int, faults: Faults) -> tuple[Te
     if readable.all():
         return images, source.labels
     return images[readable], source.labels[readable]
+
+
+def _sound(source: Source, found: dict[int, str], faults: Faults) -> Source:
+    for index, reason in found.items():
+        faults.note(source.name(index), reason)
+    if len(found) == len(source.labels):
+        raise DataError("reading the images", str(faults), "give images that Pillow can open")
+    kept = [index for index in range(len(source.labels)) if index not in found]
+    return source.take(torch.tensor(kept)) if found else source
+
+
+def _unopened(source: Source) -> dict[int, str]:
+    """Return the files that cannot be opened as images; quick, and blind to torn ends."""
+    found: dict[int, str] = {}
+    if isinstance(source, FileSource):
+        for index in range(len(source.labels)):
+            try:
+                source.size(index)
+            except Exception as error:
+                found[index] = str(error)
+    return found
+
+
+def _sampled_statistics(source: Source, size: Size, channels: int) -> Normalisation:
+    step = max(1, len(source.labels) // _SAMPLED)
+    rows = [part.tolist() for part in torch.arange(0, len(source.labels), step).split(_BATCH)]
+    parts: list[Tensor] = []
+    for images, _, reasons in read_batches(source, rows, size=size, channels=channels):
+        good = [place for place in range(len(images)) if place not in reasons]
+        parts.append(images[good])
+    return pixel_statistics(torch.cat(parts))
+
+
+def _side(size: Size) -> int:
+    if size[0] != size[1]:
+        raise DataError(
+            f"streaming images of {size[0]}×{size[1]}", "they are not square", "give resolution_px"
+        )
+    return size[0]

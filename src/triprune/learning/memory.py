@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import torch
 
 from triprune.errors import OutOfMemoryError
 from triprune.learning.step import Step
 
+_MEMINFO = Path("/proc/meminfo")
 _MARGIN = 0.9  # kernels' workspaces and fragments need a part of what is free
 
 
@@ -82,7 +84,10 @@ def available_bytes(device: torch.device) -> int:
         gc.collect()
         torch.cuda.empty_cache()
         return torch.cuda.mem_get_info(device)[0]
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if _MEMINFO.is_file():  # the kernel's own estimate, which counts caches as free
+        fields = dict(line.split(":") for line in _MEMINFO.read_text().splitlines())
+        return int(fields["MemAvailable"].split()[0]) * 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def memory_error(

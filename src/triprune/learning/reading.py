@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -12,6 +12,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from triprune.learning.datasets.sources import Size, Source
 
+_BATCH = 256
+_THUMBNAIL: Size = (8, 8)  # where decoding is the test and the pixels are not kept
 _AHEAD = 4  # batches that every worker prepares in advance
 
 
@@ -39,7 +41,12 @@ class Faults:
 
 
 def read_batches(
-    source: Source, batches: list[list[int]], *, size: Size, channels: int, workers: int = -1
+    source: Source,
+    batches: Sequence[Sequence[int]],
+    *,
+    size: Size,
+    channels: int,
+    workers: int = -1,
 ) -> Iterator[tuple[Tensor, Tensor, dict[int, str]]]:
     """Yield for every batch its images, their indices, and why some places hold only zeros.
 
@@ -51,7 +58,7 @@ def read_batches(
         workers = min(available or 1, 16, count // 512)
     loader: DataLoader[Any] = DataLoader(
         _Reader(source, size, channels),
-        batch_sampler=batches,
+        batch_sampler=[list(batch) for batch in batches],
         collate_fn=_collate,
         num_workers=workers,
         prefetch_factor=_AHEAD if workers else None,
@@ -59,6 +66,15 @@ def read_batches(
         generator=torch.Generator(),  # else the loader draws from, and moves, the global one
     )
     yield from loader
+
+
+def undecodable(source: Source, channels: int = 3) -> dict[int, str]:
+    """Decode every image once; return the indices of those that fail, with the reason."""
+    batches = [part.tolist() for part in torch.arange(len(source.labels)).split(_BATCH)]
+    found: dict[int, str] = {}
+    for _, indices, reasons in read_batches(source, batches, size=_THUMBNAIL, channels=channels):
+        found.update({int(indices[place]): reason for place, reason in reasons.items()})
+    return found
 
 
 class _Reader(Dataset[tuple[Tensor, int, str]]):

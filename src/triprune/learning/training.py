@@ -23,6 +23,7 @@ from triprune.learning.checkpoint import resume, state_of, write_state
 from triprune.learning.engine import Engine, engine_for
 from triprune.learning.evaluation import Inputs, count_correct
 from triprune.learning.feed import feed_for, seed_for
+from triprune.learning.images import ImageSet
 from triprune.learning.job import Job, Stop, TrainResult
 from triprune.learning.memory import (
     available_bytes,
@@ -109,8 +110,13 @@ class Training:
         if self._stream is not None:
             torch.cuda.current_stream(self._device).wait_stream(self._stream)
         finished = len(self._history) == self._recipe.epochs
-        notes = () if reason is None else (reason,)
+        notes = (() if reason is None else (reason,)) + self._notes_on_images()
         return TrainResult(self._job.model, tuple(self._history), finished, engine.label, notes)
+
+    def _notes_on_images(self) -> tuple[str, ...]:
+        streams = [self._job.images, self._job.validation]
+        found = [s.notes for s in streams if s is not None and not isinstance(s, ImageSet)]
+        return tuple(note for notes in found for note in notes)
 
     def _prepare(self, layout: torch.memory_format) -> Step:
         job = self._job

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from triprune.learning.datasets.image_files import FileSource
-from triprune.learning.datasets.sources import Parts, Size, Source
-from triprune.learning.reading import Faults, read_batches
-
-_BATCH = 256
-_THUMBNAIL: Size = (8, 8)  # decoding is the test; the pixels are not kept
+from triprune.learning.datasets.sources import Parts, Source
+from triprune.learning.reading import undecodable
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +31,7 @@ def survey(parts: Parts) -> tuple[PartSurvey, ...]:
 
 def _survey(part: str, source: Source) -> PartSurvey:
     counts = torch.bincount(source.labels, minlength=len(source.classes))
-    faults = _faults(source) if isinstance(source, FileSource) else ()
+    bad = undecodable(source) if isinstance(source, FileSource) else {}
+    faults = tuple(f"{source.name(index)} ({reason})" for index, reason in bad.items())
     fewest, most = int(counts.min()), int(counts.max())
     return PartSurvey(part, len(source.labels), len(source.classes), fewest, most, faults)
-
-
-def _faults(source: FileSource) -> tuple[str, ...]:
-    faults = Faults()
-    batches = [part.tolist() for part in torch.arange(len(source.labels)).split(_BATCH)]
-    for _, indices, reasons in read_batches(source, batches, size=_THUMBNAIL, channels=3):
-        for place, reason in reasons.items():
-            faults.note(source.name(int(indices[place])), reason)
-    return tuple(faults)
