@@ -1,7 +1,10 @@
 """Removing blocks: exact, replayable by name, and harmless to everything around."""
 
 import copy
+import dataclasses
+import math
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -329,6 +332,42 @@ def test_removed_dense_layers_leave_an_identity_or_nothing() -> None:
     assert list(model.features.denseblock1) == [f"denselayer{n}" for n in (2, 4, 5)]
 
 
+def test_outputs_of_any_kind_are_scored_and_broken_ones_refused() -> None:
+    @dataclasses.dataclass
+    class Logits:
+        logits: torch.Tensor
+        names: tuple[str, ...] = ("cat", "dog")
+
+    class Wrapped(nn.Module):
+        def __init__(self, wrap: Callable[[torch.Tensor], object]) -> None:
+            super().__init__()
+            self.net, self.wrap = build_model("resnet20"), wrap
+
+        def forward(self, x: torch.Tensor) -> object:
+            return self.wrap(self.net(x))
+
+    x = torch.randn(1, 3, 32, 32)
+    for wrap in (Logits, lambda y: {"aux": [y, 2 * y]}, lambda y: (y, None)):
+        model = Wrapped(wrap)
+        blocks = removable_blocks(model, x)
+        assert all(score > 0 for score in score_blocks(model, x, blocks).values())
+    for wrap in (lambda y: y / 0, lambda y: y.argmax(1)):
+        with pytest.raises(InputError, match="give block_scores"):
+            score_blocks(Wrapped(wrap), x, blocks)
+
+
+def test_a_model_that_is_a_graph_already_is_searched_too() -> None:
+    x = torch.randn(1, 3, 32, 32)
+    traced = torch.fx.symbolic_trace(randomised(build_model("resnet20")))
+    names = removable_blocks(traced, x).names
+    assert len(names) == 7
+    expected = copy.deepcopy(traced)
+    expected.get_submodule("layer1.1.bn2").register_forward_hook(lambda _, __, y: 0 * y)
+    remove_blocks(traced, [names[1]])
+    assert names[1] == ":layer1.1.conv2"
+    assert torch.equal(traced(x), expected(x))
+
+
 def listed(model: nn.Module) -> BlockList:
     return removable_blocks(model, torch.randn(1, 3, 32, 32))
 
@@ -356,6 +395,7 @@ def test_wrong_names_and_scores_explain_themselves() -> None:
         blocks_to_remove(blocks, 0.5, scores={"layer1.1": 1.0})
     with pytest.raises(InputError, match="is nan"):
         blocks_to_remove(blocks, 0.5, scores=scores | {"layer1.1": float("nan")})
+    assert "layer1.1" in blocks_to_remove(blocks, 0.9, scores=scores | {"layer1.0": math.inf})
     with pytest.raises(InputError, match=r"keeps 1 of 9.*smallest depth here is 0\.2222"):
         blocks_to_remove(blocks, 0.15, scores=scores)
     with pytest.raises(InputError, match="no block that can go"):

@@ -43,6 +43,12 @@ def score_blocks(model: nn.Module, example_input: Example, blocks: BlockList) ->
     chosen = {name: candidates[name] for name in blocks.names}
     rehearsal = Rehearsal(copy, example_input, chosen)
     before = output_tensors(rehearsal.output)
+    if not before or not all(bool(tensor.isfinite().all()) for tensor in before):
+        raise InputError(
+            "scoring the blocks of a model",
+            "its output on the example input holds no numbers, or some that are not finite",
+            "give block_scores, or an example input on which the model works",
+        )
     return {
         block.name: _change(before, output_tensors(rehearsal.without(block))) for block in blocks
     }
@@ -51,7 +57,10 @@ def score_blocks(model: nn.Module, example_input: Example, blocks: BlockList) ->
 def blocks_to_remove(
     blocks: BlockList, depth: float, *, scores: Mapping[str, float]
 ) -> tuple[str, ...]:
-    """Return the names of the blocks that go at this depth: the lowest scores, earliest first."""
+    """Return the names of the blocks that go at this depth: the lowest scores, earliest first.
+
+    A score of infinity keeps a block for as long as others can go.
+    """
     check_names(tuple(scores), blocks.names, asked="block_scores")
     missing = [name for name in blocks.names if name not in scores]
     if missing:
@@ -61,11 +70,9 @@ def blocks_to_remove(
             + (f" and {len(missing) - 3} more" if len(missing) > 3 else ""),
             "give each block that can go a score; removable_blocks lists them",
         )
-    bad = [name for name in blocks.names if not math.isfinite(scores[name])]
+    bad = [name for name in blocks.names if math.isnan(scores[name])]
     if bad:
-        raise InputError(
-            "block_scores", f"the score of {bad[0]!r} is {scores[bad[0]]}", "give finite numbers"
-        )
+        raise InputError("block_scores", f"the score of {bad[0]!r} is nan", "give it a number")
     going = blocks.total - blocks.kept_at(depth)
     order = sorted(blocks.names, key=lambda name: scores[name])
     gone = set(order[:going])
@@ -95,4 +102,5 @@ def _change(before: list[torch.Tensor], after: list[torch.Tensor]) -> float:
         float((b.double() - a.double()).square().sum()) for a, b in zip(before, after, strict=True)
     )
     size = sum(float(a.double().square().sum()) for a in before)
-    return math.sqrt(moved / size) if size > 0.0 else math.sqrt(moved)
+    change = math.sqrt(moved / size) if size > 0.0 else math.sqrt(moved)
+    return math.inf if math.isnan(change) else change

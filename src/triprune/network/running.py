@@ -6,6 +6,7 @@ It refuses what cannot be copied or run, before any surgery starts.
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -74,6 +75,8 @@ def output_tensors(output: Any) -> list[torch.Tensor]:
         return [output] if output.is_floating_point() else []
     if isinstance(output, Mapping):
         output = list(output.values())
+    elif dataclasses.is_dataclass(output):
+        output = list(vars(output).values())
     if isinstance(output, (list, tuple)):
         return [tensor for item in output for tensor in output_tensors(item)]
     return []

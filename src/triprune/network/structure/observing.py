@@ -75,6 +75,8 @@ def watch_calls(model: nn.Module, example_input: Example) -> Calls:
 
     with ExitStack() as watching:
         for module in macs:
+            if isinstance(module, torch.jit.ScriptModule):  # takes no hooks
+                continue
             watching.enter_context(unhooked(module.register_forward_pre_hook(note)))
             watching.enter_context(unhooked(module.register_forward_hook(compare)))
         running = watching.enter_context(current_module(model, {}))
