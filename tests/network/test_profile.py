@@ -260,9 +260,9 @@ def test_a_size_that_the_model_cannot_take_is_explained():
 
 
 def test_what_is_no_model_or_cannot_be_copied_is_refused():
-    with pytest.raises(InputError, match=r"give a torch\.nn\.Module"):
+    with pytest.raises(InputError, match="profile of a str: it is not a torch"):
         profile("resnet56", 32)
     model = nn.Conv2d(3, 4, 1)
     model.kept = model(torch.zeros(1, 3, 4, 4))
-    with pytest.raises(InputError, match="cannot be copied"):
+    with pytest.raises(InputError, match="copying it raised"):
         profile(model, 4)

@@ -14,10 +14,10 @@ from triprune.errors import InputError
 from triprune.network.profile import (
     InputSize,
     example_input,
-    inference_twin,
     input_shape,
     run_once,
 )
+from triprune.network.running import deep_copy
 
 _WARM_UP_S = 0.3
 _SAMPLE_S = 0.005  # shorter samples measure the clock
@@ -59,7 +59,7 @@ def measure_latency(
     calls: dict[str, Callable[[int], float]] = {}
     devices: dict[str, str] = {}
     for name, model in models.items():
-        twin = inference_twin(model, f"the latency of {name}")
+        twin = deep_copy(model, f"the latency of {name}").eval()
         twin = twin if device is None else twin.to(device)
         size = input_size[name] if isinstance(input_size, Mapping) else input_size
         images = example_input(twin, input_shape(twin, size), batch_size=batch_size)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from torch import nn
 
 from triprune.errors import InputError
 from triprune.network.counting import MacCounter
+from triprune.network.running import deep_copy
 
 # Pixels of a square image, (height, width), or the whole shape (channels, height, width).
 InputSize = int | tuple[int, ...]
@@ -50,7 +50,7 @@ def profile(model: nn.Module, input_size: InputSize) -> Profile:
     image in pixels, (height, width) or (channels, height, width); channels that are left out are
     those of the model's first convolution. Layers come in the order in which they first ran.
     """
-    twin = inference_twin(model, "a profile")
+    twin = deep_copy(model, f"the profile of a {type(model).__name__}").eval()
     shape = input_shape(twin, input_size)
     macs: dict[str, int] = defaultdict(int)
     outputs: dict[str, tuple[int, ...]] = {}
@@ -90,20 +90,6 @@ def input_shape(model: nn.Module, input_size: InputSize) -> tuple[int, ...]:
             "give pixels, (height, width) or (channels, height, width), as positive integers",
         )
     return sizes if len(sizes) > 2 else (_image_channels(model), *sizes)
-
-
-def inference_twin(model: nn.Module, asked: str) -> nn.Module:
-    """Return a copy in eval mode, so that nothing done to it or by it reaches the user's model."""
-    if not isinstance(model, nn.Module):
-        raise InputError(asked, f"of a {type(model).__name__}", "give a torch.nn.Module")
-    try:
-        return copy.deepcopy(model).eval()
-    except Exception as error:
-        raise InputError(
-            asked,
-            f"the model cannot be copied ({type(error).__name__}: {error})",
-            "make copy.deepcopy(model) work, for example by dropping tensors kept from a forward",
-        ) from error
 
 
 def example_input(model: nn.Module, shape: tuple[int, ...], *, batch_size: int = 1) -> torch.Tensor:

@@ -9,7 +9,7 @@ from torch import nn
 from triprune.core.scale import Axis
 from triprune.errors import TripruneError
 from triprune.network.blocks import BlockList, removable_blocks
-from triprune.network.profile import InputSize, Profile, example_input, inference_twin, profile
+from triprune.network.profile import InputSize, Profile, example_input, profile
 
 _HALF = 0.5
 
@@ -38,9 +38,8 @@ def room(model: nn.Module, measured: Profile) -> Room:
     Depth and resolution are counted. Width is estimated from the layers' shapes: the image's
     channels and the classes stay, everything else is half as wide.
     """
-    twin = inference_twin(model, "the room of a model")
-    blocks = removable_blocks(twin, example_input(twin, measured.input_shape))
-    axes = (_depth(blocks, measured), _width(twin, measured), _resolution(twin, measured))
+    blocks = removable_blocks(model, example_input(model, measured.input_shape))
+    axes = (_depth(blocks, measured), _width(model, measured), _resolution(model, measured))
     return Room(blocks, axes)
 
 
@@ -57,24 +56,24 @@ def _depth(blocks: BlockList, measured: Profile) -> AxisRoom:
     )
 
 
-def _width(twin: nn.Module, measured: Profile) -> AxisRoom:
+def _width(model: nn.Module, measured: Profile) -> AxisRoom:
     counted = [layer for layer in measured.layers if layer.macs]
     left = 0.0
     for layer in counted:
-        module = twin.get_submodule(layer.name)
+        module = model.get_submodule(layer.name)
         depthwise = getattr(module, "groups", 1) > 1
         fixed_end = layer is counted[0] or layer is counted[-1]
         left += layer.macs * (_HALF if depthwise or fixed_end else _HALF**2)
     return AxisRoom("width", _HALF, _part(left, measured), "estimated: every layer half as wide")
 
 
-def _resolution(twin: nn.Module, measured: Profile) -> AxisRoom:
+def _resolution(model: nn.Module, measured: Profile) -> AxisRoom:
     channels, *sides = measured.input_shape
     half: InputSize = (channels, *(max(1, round(_HALF * side)) for side in sides))
     pixels = "×".join(str(side) for side in half[1:])
     try:
         return AxisRoom(
-            "resolution", _HALF, _part(profile(twin, half).macs, measured), f"{pixels} px"
+            "resolution", _HALF, _part(profile(model, half).macs, measured), f"{pixels} px"
         )
     except TripruneError:
         return AxisRoom("resolution", 1.0, 1.0, f"the model does not run at {pixels} px")

@@ -27,20 +27,25 @@ Example = torch.Tensor | tuple[Any, ...]
 def working_copy(model: nn.Module) -> nn.Module:
     """Return a deep copy of a model that surgery can work on, or explain why there is none."""
     asked = f"surgery on a {type(model).__name__}"
-    if not isinstance(model, nn.Module):
-        raise InputError(asked, "it is not a torch.nn.Module", "give the model itself")
     if isinstance(model, torch.jit.ScriptModule) or hasattr(model, "_orig_mod"):
         raise InputError(
             asked,
             "it is compiled or scripted, so its layers are out of reach",
             "give the plain module, and compile what comes back",
         )
-    if any(isinstance(tensor, _LAZY) for tensor in _tensors(model)):
+    if isinstance(model, nn.Module) and any(isinstance(t, _LAZY) for t in _tensors(model)):
         raise InputError(
             asked,
             "it has lazy layers that do not know their shapes yet",
             "run the model once on an example first",
         )
+    return deep_copy(model, asked)
+
+
+def deep_copy(model: nn.Module, asked: str) -> nn.Module:
+    """Return a deep copy, so that nothing done to it reaches the user's model."""
+    if not isinstance(model, nn.Module):
+        raise InputError(asked, "it is not a torch.nn.Module", "give the model itself")
     try:
         return copy.deepcopy(model)
     except Exception as error:
