@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     from triprune.learning.weights import load_weights
     from triprune.network.blocks import Block, BlockList, removable_blocks
     from triprune.network.latency import Latency, measure_latency
+    from triprune.network.plan import Plan
     from triprune.network.profile import Profile, profile
+    from triprune.network.pruning import prune
+    from triprune.saving import load, load_plan, save
 
 __version__ = "0.1.0"
 
@@ -47,6 +50,7 @@ _HOME = {
     "Latency": "triprune.network.latency",
     "Lattice": "triprune.core.lattice",
     "Observation": "triprune.core.observation",
+    "Plan": "triprune.network.plan",
     "Predictor": "triprune.core.predictor",
     "Profile": "triprune.network.profile",
     "Quote": "triprune.core.choice",
@@ -64,14 +68,18 @@ _HOME = {
     "evaluate_final": "triprune.learning.evaluation",
     "fit_predictor": "triprune.core.fitting",
     "list_models": "triprune.learning.models",
+    "load": "triprune.saving",
     "load_data": "triprune.learning.data",
+    "load_plan": "triprune.saving",
     "load_weights": "triprune.learning.weights",
     "measure_latency": "triprune.network.latency",
     "paper_cost": "triprune.core.cost",
     "probe_blocks": "triprune.learning.probe",
     "profile": "triprune.network.profile",
+    "prune": "triprune.network.pruning",
     "quote": "triprune.core.choice",
     "removable_blocks": "triprune.network.blocks",
+    "save": "triprune.saving",
     "schedule": "triprune.core.schedule",
     "train": "triprune.learning.training",
     "train_side_by_side": "triprune.learning.side_by_side",
@@ -89,6 +97,7 @@ __all__ = [
     "Latency",
     "Lattice",
     "Observation",
+    "Plan",
     "Predictor",
     "Profile",
     "Quote",
@@ -107,14 +116,18 @@ __all__ = [
     "evaluate_final",
     "fit_predictor",
     "list_models",
+    "load",
     "load_data",
+    "load_plan",
     "load_weights",
     "measure_latency",
     "paper_cost",
     "probe_blocks",
     "profile",
+    "prune",
     "quote",
     "removable_blocks",
+    "save",
     "schedule",
     "train",
     "train_side_by_side",

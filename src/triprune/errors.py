@@ -7,9 +7,16 @@ Each error is built from three sentences: what was *asked*, what was *found*, an
     TripruneError
     ├── InputError (also a ValueError)   a value, flag or file that cannot be meant
     │   ├── FileFormatError              a file that cannot be read as what it should be
+    │   │   ├── TruncatedFileError       a file that ends too early
+    │   │   ├── PlanError                a plan that does not say what a plan must say
+    │   │   │   ├── PlanVersionError     a plan from a newer version
+    │   │   │   └── PlanIndexError       a plan whose indices do not fit the model
     │   │   └── WeightsError             weights that cannot be read, or belong to another model
+    │   │       └── NonFiniteError       weights with NaN or infinity among them
+    │   ├── ArchitectureError            a plan for another architecture
     │   ├── ModelError                   a model name that leads to no model
     │   └── DataError                    a data set that is missing, damaged or laid out otherwise
+    ├── SurgeryError                     a network that cannot be cut as asked
     ├── BudgetError                      a budget that no scale can meet
     ├── MissingExtraError                an optional package that is not installed
     ├── NotIdentifiedError               observations that do not determine what was asked of them
@@ -54,6 +61,30 @@ class DataError(InputError):
     """A data set that is missing, damaged or laid out otherwise."""
 
 
+class TruncatedFileError(FileFormatError):
+    """A file that ends too early."""
+
+
+class PlanError(FileFormatError):
+    """A plan that does not say what a plan must say."""
+
+
+class PlanVersionError(PlanError):
+    """A plan from a newer version."""
+
+
+class PlanIndexError(PlanError):
+    """A plan whose indices do not fit the model."""
+
+
+class ArchitectureError(InputError):
+    """A plan for another architecture."""
+
+
+class SurgeryError(TripruneError):
+    """A network that cannot be cut as asked."""
+
+
 class BudgetError(TripruneError):
     """A budget that no scale can meet."""
 
@@ -76,3 +107,7 @@ class DivergedError(TrainingError):
 
 class OutOfMemoryError(TrainingError):
     """The batch does not fit in the device's memory."""
+
+
+class NonFiniteError(WeightsError):
+    """Weights with NaN or infinity among them."""

@@ -1,0 +1,1 @@
+"""Follows every channel through a forward pass: which belong together, and what each is worth."""

@@ -1,0 +1,104 @@
+"""Owns proving a cut network right: it must equal the original with the same channels masked.
+
+Masking means that no layer reads the channels left out; what is computed in them is of no account.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.conv import _ConvNd
+from torch.utils._pytree import tree_leaves
+
+from triprune.network.channels.flow import is_transposed
+from triprune.network.slicing import Cuts, Index, sharing_copy
+
+TOLERANCE = 1e-4
+"""Of the largest output. Another order of sums makes about 1e-6, a wrong channel far more."""
+
+
+class _OnKept(nn.Module):
+    """A layer or group norm of the cut network, on the kept channels of a full-width tensor.
+
+    Such a norm depends on how many channels there are, so zeroing some does not mask them.
+    """
+
+    def __init__(self, narrow: nn.Module, kept: torch.Tensor, dim: int) -> None:
+        super().__init__()
+        self.narrow = narrow
+        self.kept = kept
+        self.dim = dim
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.narrow(x.index_select(self.dim, self.kept))
+        return torch.zeros_like(x).index_copy(self.dim, self.kept, y)
+
+
+def masked(model: nn.Module, cuts: Cuts, cut: nn.Module, channel_dim: dict[str, int]) -> nn.Module:
+    """Return a copy of ``model``, as wide as it was, that never reads the channels left out."""
+    full = sharing_copy(model)
+    modules = dict(full.named_modules())
+    narrow = dict(cut.named_modules())
+    for name, layer_cut in cuts.layers.items():
+        layer = modules[name]
+        by_count = isinstance(layer, (nn.LayerNorm, nn.GroupNorm)) and name in narrow
+        if by_count and layer_cut.out is not None:
+            kept = torch.tensor(layer_cut.out)
+            parent, _, key = name.rpartition(".")
+            dim = channel_dim.get(name, 1)
+            modules[parent]._modules[key] = _OnKept(narrow[name], kept, dim)
+        elif layer_cut.into is not None:
+            _stop_reading(layer, layer_cut.into)
+    for name, placed in cuts.placed.items():
+        mask = _ones_at(placed.into, placed.width)
+        modules[name].register_forward_pre_hook(_masking(mask))
+    return full
+
+
+def _masking(mask: torch.Tensor) -> Any:
+    def hook(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        del module
+        x = inputs[0]
+        return (x * mask.reshape(1, -1, *[1] * (x.dim() - 2)), *inputs[1:])
+
+    return hook
+
+
+def _stop_reading(layer: nn.Module, kept: Index) -> None:
+    weight = layer.get_parameter("weight").detach()
+    channels = weight.shape[0 if is_transposed(layer) else 1]
+    if isinstance(layer, _ConvNd) and layer.groups > 1:
+        if is_transposed(layer) or channels == 1:
+            return  # depthwise: what is not read is not written either
+        per_out = layer.out_channels // layer.groups
+        mask = _ones_at(kept, layer.in_channels)
+        mask = mask.reshape(layer.groups, channels).repeat_interleave(per_out, 0)
+        mask = mask.reshape(*mask.shape, *[1] * (weight.dim() - 2))
+    else:
+        mask = _ones_at(kept, channels)
+        shape = [1] * weight.dim()
+        shape[0 if is_transposed(layer) else 1] = channels
+        mask = mask.reshape(shape)
+    layer.register_parameter("weight", nn.Parameter(weight * mask, requires_grad=False))
+
+
+def _ones_at(kept: Index, size: int) -> torch.Tensor:
+    return torch.zeros(size).index_fill(0, torch.tensor(kept, dtype=torch.long), 1.0)
+
+
+def largest_difference(first: Any, second: Any) -> float:
+    """Return the largest difference of two outputs as a part of the first; shapes must agree."""
+    ours, theirs = (
+        [leaf for leaf in tree_leaves(each) if isinstance(leaf, torch.Tensor)]
+        for each in (first, second)
+    )
+    if [t.shape for t in ours] != [t.shape for t in theirs]:
+        return float("inf")
+    worst = 0.0
+    for a, b in zip(ours, theirs, strict=True):
+        if a.is_floating_point() and a.numel():
+            size = float(a.abs().max().clamp(min=1e-12))
+            worst = max(worst, float((a - b).abs().max()) / size)
+    return worst

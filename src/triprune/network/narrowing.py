@@ -1,0 +1,178 @@
+"""Owns adding the width to a plan: follow, couple, choose, check; names whatever did not shrink."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import nn
+
+from triprune.core.scale import Scale
+from triprune.errors import InputError, SurgeryError
+from triprune.network.channels.coupling import IGNORED, Coupling, Mask, couple, producers
+from triprune.network.channels.flow import ChannelFlow, follow_channels
+from triprune.network.checking import TOLERANCE, largest_difference, masked
+from triprune.network.plan import Plan
+from triprune.network.running import run_example
+from triprune.network.width import Scoring, choose_classes, cuts_of, kept_count
+
+Ignored = nn.Module | type[nn.Module] | str
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """How much of the width to keep, and by which rules."""
+
+    keep: float
+    scoring: Scoring
+    kept_whole: frozenset[str]
+    round_to: int
+    dense: frozenset[str] = frozenset()
+    """Removed blocks whose channels later layers still expect."""
+
+
+def narrow(original: nn.Module, example: torch.Tensor, draft: Plan, order: Narrowing) -> Plan:
+    """Return ``draft`` with the cuts of every layer, proven on the example.
+
+    The channels of a removed dense layer go too: nothing writes them any more.
+    """
+    if order.keep >= 1.0 and not draft.removed_blocks:
+        return draft
+    flow = follow_channels(original, example)
+    shallow = draft.cut_view(original)
+    residual = tuple(name for name in draft.removed_blocks if name not in order.dense)
+    reference = replace(draft, removed_blocks=residual).cut_view(original)
+    trouble = ""
+    for strict in (False, True):
+        coupling = couple(flow, original, kept_whole=order.kept_whole, strict=strict)
+        stay = choose_classes(coupling, order.scoring, keep=order.keep, round_to=order.round_to)
+        if not strict and _uneven_parts(flow, coupling, stay):
+            continue
+        notes = _notes(flow, original, coupling, stay, order) if order.keep < 1.0 else ()
+        width = _realised_width(coupling, stay)
+        stay &= ~_unwritten(flow, original, coupling, draft.removed_blocks)
+        plan = replace(
+            draft,
+            cuts=cuts_of(flow, shallow, stay),
+            notes=notes,
+            realised=Scale(draft.realised.depth, width, draft.realised.resolution),
+        )
+        trouble = _trouble(flow, plan.cut_view(original), example, masked_by=(reference, stay))
+        if not trouble:
+            _require_room(plan, order)
+            return plan
+    raise SurgeryError(
+        f"pruning a {type(original).__name__}",
+        trouble,
+        "name the layers around it in ignored_layers, or keep that axis at 1",
+    )
+
+
+def _uneven_parts(flow: ChannelFlow, coupling: Coupling, stay: Mask) -> bool:
+    kept = ([int(stay[coupling.classes[part]].sum()) for part in p] for p in flow.ledger.chunks)
+    return any(len(set(counts)) > 1 for counts in kept)
+
+
+def _unwritten(
+    flow: ChannelFlow, model: nn.Module, coupling: Coupling, removed: tuple[str, ...]
+) -> Mask:
+    """Return the classes that only removed blocks write."""
+    inside, outside = (np.zeros(len(coupling.group_of), bool) for _ in range(2))
+    for name, labels in producers(flow, model).items():
+        gone = any(name == block or name.startswith(f"{block}.") for block in removed)
+        (inside if gone else outside)[coupling.classes[labels]] = True
+    return inside & ~outside
+
+
+def _trouble(
+    flow: ChannelFlow,
+    cut: nn.Module,
+    example: torch.Tensor,
+    *,
+    masked_by: tuple[nn.Module, Mask],
+) -> str:
+    """Return what is wrong with the cut network, or nothing."""
+    try:
+        found = run_example(cut, example)
+    except InputError as error:
+        return f"the cut network does not run ({error.found})"
+    if flow.ledger.counts_channels:
+        return ""
+    reference, stay = masked_by
+    full = masked(reference, cuts_of(flow, reference, stay), cut, flow.channel_dim)
+    difference = largest_difference(run_example(full, example), found)
+    if difference <= TOLERANCE:
+        return ""
+    return f"the cut network differs from the masked original by {difference:.1e} of its output"
+
+
+def _require_room(plan: Plan, order: Narrowing) -> None:
+    if order.keep < 1.0 and plan.realised.width >= 1.0:
+        raise SurgeryError(
+            f"width {order.keep:g}",
+            "no layer could shrink" + (f"; {plan.notes[0]}" if plan.notes else ""),
+            "keep width at 1 and cut depth or resolution",
+        )
+
+
+def _realised_width(coupling: Coupling, stay: Mask) -> float:
+    """Return the kept part of all channels, but for those that no network may lose."""
+    written = coupling.group_of >= 0
+    told = np.isin(np.arange(len(written)), list(coupling.reasons))
+    counted = written & (~coupling.pinned | told)
+    return float(stay[counted].mean()) if counted.any() else 1.0
+
+
+def _notes(
+    flow: ChannelFlow, model: nn.Module, coupling: Coupling, stay: Mask, order: Narrowing
+) -> tuple[str, ...]:
+    notes: list[str] = []
+    for number, group in enumerate(coupling.groups):
+        own = np.flatnonzero(coupling.group_of == number)
+        if not stay[own].all() or kept_count(group.size, order.keep) == group.size:
+            continue
+        reasons = [coupling.reasons[c] for c in own.tolist() if c in coupling.reasons]
+        if coupling.pinned[own].any() and (not reasons or reasons[0] == IGNORED):
+            continue
+        why = reasons[0] if reasons else f"are rounded to a multiple of {order.round_to}"
+        layers = ", ".join(group.written_by)
+        keep = "keep" if len(group.written_by) > 1 else "keeps"
+        notes.append(f"{layers} {keep} all {group.size} channels: they {why}")
+    unused = {name.rpartition(".")[0] for name, _ in model.named_parameters()} - {
+        name.rpartition(".")[0] for name in flow.used
+    }
+    notes += [
+        f"{name} was not run on the example input: it stays as it is" for name in sorted(unused)
+    ]
+    return tuple(notes)
+
+
+def ignored_names(model: nn.Module, ignored: Iterable[Ignored]) -> frozenset[str]:
+    """Return the names of the modules that are meant, with all that they contain."""
+    chosen: set[str] = set()
+    for each in [ignored] if isinstance(ignored, (str, type, nn.Module)) else ignored:
+        found = [name for name, module in model.named_modules() if _meant(each, name, module)]
+        if not found:
+            what = each if isinstance(each, str) else getattr(each, "__name__", type(each).__name__)
+            raise InputError(
+                f"ignored_layers with {what!r}",
+                "no module of this model is meant by it",
+                "give modules of the model, their types, or patterns of their names",
+            )
+        chosen.update(found)
+    return frozenset(
+        name
+        for name, _ in model.named_modules()
+        if any(name == outer or name.startswith(f"{outer}.") or not outer for outer in chosen)
+    )
+
+
+def _meant(ignored: Ignored, name: str, module: nn.Module) -> bool:
+    if isinstance(ignored, str):
+        return fnmatch.fnmatchcase(name, ignored)
+    if isinstance(ignored, type):
+        return isinstance(module, ignored)
+    return module is ignored

@@ -1,0 +1,210 @@
+"""Models on disk: what comes back is what went in, and a bad folder can do no more than fail."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import pytest
+import torch
+from torch import nn
+
+import triprune
+from triprune.core.scale import Scale
+from triprune.errors import (
+    ArchitectureError,
+    FileFormatError,
+    InputError,
+    NonFiniteError,
+    PlanError,
+    TripruneError,
+    TruncatedFileError,
+    WeightsError,
+)
+
+X = torch.randn(1, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+
+
+def build() -> nn.Module:
+    return triprune.build_model("resnet20")
+
+
+@pytest.fixture(scope="module")
+def pruned():
+    torch.manual_seed(0)
+    return triprune.prune(build(), Scale(0.7, 0.5, 0.8), example_input=X)
+
+
+@pytest.fixture
+def folder(pruned, tmp_path):
+    return triprune.save(*pruned, tmp_path / "deep" / "small")
+
+
+def test_round_trip_is_exact(pruned, folder):
+    model, plan = pruned
+    assert sorted(path.name for path in folder.iterdir()) == ["plan.json", "weights.safetensors"]
+    assert triprune.load_plan(folder) == plan
+    loaded = triprune.load(folder, build=build)
+    ours, theirs = model.state_dict(), loaded.state_dict()
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[key], theirs[key]) for key in ours)
+    with torch.no_grad():
+        assert torch.equal(loaded.eval()(X), model.eval()(X))
+
+
+def test_half_precision_comes_back_as_such(pruned, tmp_path):
+    _model, plan = pruned
+    half = plan.apply(build()).half()
+    triprune.save(half, plan, tmp_path, build=build)
+    loaded = triprune.load(tmp_path, build=build)
+    assert loaded.conv1.weight.dtype == torch.float16
+    assert torch.equal(loaded.conv1.weight, half.conv1.weight)
+
+
+def test_saving_over_a_folder_replaces_it(pruned, folder):
+    _model, plan = pruned
+    other = plan.apply(build())
+    triprune.save(other, plan, folder)
+    assert torch.equal(triprune.load(folder, build=build).conv1.weight, other.conv1.weight)
+
+
+def test_saving_finds_a_builder_that_does_not_fit(pruned, tmp_path):
+    with pytest.raises(ArchitectureError, match="another architecture"):
+        triprune.save(*pruned, tmp_path, build=lambda: triprune.build_model("resnet32"))
+
+
+class Activated(nn.Module):
+    def __init__(self, activation):
+        super().__init__()
+        self.first, self.last = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 2, 3)
+        self.activation = activation
+
+    def forward(self, x):
+        return self.last(self.activation(self.first(x)))
+
+
+def test_saving_compares_outputs_not_only_tensors(tmp_path):
+    model, plan = triprune.prune(Activated(torch.relu), Scale(width=0.5), example_input=X)
+    with pytest.raises(ArchitectureError, match="answers otherwise"):
+        triprune.save(model, plan, tmp_path, build=lambda: Activated(torch.tanh))
+
+
+def test_refuses_to_save_spoiled_weights(pruned, tmp_path):
+    _model, plan = pruned
+    spoiled = plan.apply(build())
+    spoiled.bn1.weight.data[0] = float("inf")
+    with pytest.raises(NonFiniteError, match=r"bn1\.weight holds NaN or infinity"):
+        triprune.save(spoiled, plan, tmp_path / "no")
+    assert not (tmp_path / "no").exists()
+
+
+def test_refuses_to_load_spoiled_weights(folder):
+    path = folder / "weights.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-4:] = struct.pack("<f", float("nan"))
+    path.write_bytes(bytes(data))
+    with pytest.raises(NonFiniteError):
+        triprune.load(folder, build=build)
+
+
+@pytest.mark.parametrize("part", [0.0, 0.001, 0.5, 0.999])
+def test_refuses_truncated_weights(folder, part):
+    path = folder / "weights.safetensors"
+    data = path.read_bytes()
+    path.write_bytes(data[: int(part * len(data))])
+    with pytest.raises(TruncatedFileError, match="ends too early"):
+        triprune.load(folder, build=build)
+
+
+def test_refuses_a_truncated_plan(folder):
+    path = folder / "plan.json"
+    path.write_text(path.read_text()[:100])
+    with pytest.raises(TruncatedFileError):
+        triprune.load(folder, build=build)
+
+
+@pytest.mark.parametrize("name", ["plan.json", "weights.safetensors"])
+def test_refuses_a_missing_file(folder, name):
+    (folder / name).unlink()
+    with pytest.raises(FileFormatError, match="no such file"):
+        triprune.load(folder, build=build)
+
+
+def test_refuses_weights_of_another_cut(pruned, folder, tmp_path):
+    model, plan = triprune.prune(build(), Scale(width=0.7), example_input=X)
+    triprune.save(model, plan, tmp_path / "other")
+    (folder / "weights.safetensors").write_bytes(
+        (tmp_path / "other" / "weights.safetensors").read_bytes()
+    )
+    with pytest.raises(ArchitectureError, match=r"tensor|shape"):
+        triprune.load(folder, build=build)
+
+
+def test_refuses_a_builder_of_something_else(folder):
+    with pytest.raises(InputError, match=r"build\(\) returned a dict"):
+        triprune.load(folder, build=dict)
+
+
+def packed(header: object, body: bytes = b"") -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + body
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        struct.pack("<Q", 1 << 60) + b"{}",
+        packed(b"not json"),
+        packed([]),
+        packed({"conv1.weight": 3}),
+        packed(
+            {"conv1.weight": {"dtype": "F32", "shape": [1 << 50], "data_offsets": [0, 4]}}, b"0000"
+        ),
+        packed({"conv1.weight": {"dtype": "XX", "shape": [1], "data_offsets": [0, 4]}}, b"0000"),
+        packed({"conv1.weight": {"dtype": "F32", "shape": [-1], "data_offsets": [4, 0]}}, b"0000"),
+        packed({}),
+        b"\x80\x04\x95pickle, perhaps, but never opened as one" * 3,
+    ],
+)
+def test_hostile_weights_only_fail(folder, data):
+    (folder / "weights.safetensors").write_bytes(data)
+    with pytest.raises(TripruneError):
+        triprune.load(folder, build=build)
+
+
+def test_a_plan_may_name_no_path_and_no_code(folder):
+    path = folder / "plan.json"
+    document = json.loads(path.read_text())
+    document["layers"]["../../etc/passwd"] = {"out": [0]}
+    document["layers"]["__class__"] = {"out": [0]}
+    document["tensors"]["__init__.__globals__"] = {"0": [0]}
+    path.write_text(json.dumps(document))
+    triprune.load(folder, build=build)  # names that are no layers are passed over
+    document["placed"]["forward"] = {"width": 0, "out": [0], "in": [0]}
+    path.write_text(json.dumps(document))
+    with pytest.raises(PlanError, match="the width of forward"):
+        triprune.load(folder, build=build)
+
+
+def test_refuses_a_plan_that_is_no_text(folder):
+    (folder / "plan.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(FileFormatError, match="not text"):
+        triprune.load(folder, build=build)
+
+
+def test_refuses_a_folder_that_is_a_file(pruned, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be made a folder"):
+        triprune.save(*pruned, tmp_path / "file")
+
+
+def test_state_that_is_no_tensor_is_refused(pruned, tmp_path):
+    class Extra(nn.Conv2d):
+        def get_extra_state(self):
+            return {"a": 1}
+
+        def set_extra_state(self, state):
+            pass
+
+    with pytest.raises(WeightsError, match="_extra_state is a dict"):
+        triprune.save(Extra(3, 3, 1), pruned[1], tmp_path)
