@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from triprune.learning.job import Job, TrainResult
     from triprune.learning.loading import Reading
     from triprune.learning.models import build_model, list_models
+    from triprune.learning.normalisation import card_normalisation
     from triprune.learning.probe import BlockProbe, block_scores, probe_blocks
     from triprune.learning.recipe import Recipe
     from triprune.learning.side_by_side import train_side_by_side
@@ -63,6 +64,7 @@ _HOME = {
     "TrainResult": "triprune.learning.job",
     "block_scores": "triprune.learning.probe",
     "build_model": "triprune.learning.models",
+    "card_normalisation": "triprune.learning.normalisation",
     "choose_scale": "triprune.core.choice",
     "evaluate": "triprune.learning.evaluation",
     "evaluate_final": "triprune.learning.evaluation",
@@ -111,6 +113,7 @@ __all__ = [
     "__version__",
     "block_scores",
     "build_model",
+    "card_normalisation",
     "choose_scale",
     "evaluate",
     "evaluate_final",

@@ -7,7 +7,7 @@ from torch.utils.data import Dataset, IterableDataset, TensorDataset
 from triprune import Reading, load_data
 from triprune.errors import DataError, InputError
 from triprune.learning.data import stratified
-from triprune.learning.loading import IMAGENET
+from triprune.learning.normalisation import IMAGENET
 
 
 def test_the_shipped_data_set_is_whole_and_balanced():
@@ -119,6 +119,13 @@ def test_unreadable_images_may_be_left_out_but_are_named(spoiled_folder):
     assert len(splits.test) == 7
     assert len(splits.left_out) == 3
     assert any("val/dog/2.png (cannot identify image file" in name for name in splits.left_out)
+
+
+def test_a_class_without_one_readable_image_cannot_be_left_out(image_folder):
+    for file in (image_folder / "val" / "dog").iterdir():
+        file.write_bytes(b"")
+    with pytest.raises(DataError, match="no readable image of dog is left in the test part"):
+        load_data(image_folder, Reading(bad_images="drop"))
 
 
 def test_not_one_readable_image(image_folder):
@@ -243,7 +250,15 @@ def test_data_sets_of_the_user_that_cannot_be_meant(pair, said):
         load_data(pair)
 
 
-@pytest.mark.parametrize("wrong", [{"resolution_px": 0}, {"bad_images": "ignore"}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"resolution_px": 0},
+        {"bad_images": "ignore"},
+        {"normalisation": ((0.5,), (0.5,))},
+        {"normalisation": IMAGENET, "channels": 1},
+    ],
+)
 def test_a_senseless_reading_is_refused(wrong):
     with pytest.raises(InputError):
         Reading(**wrong)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,13 +14,9 @@ from triprune.learning.datasets.image_files import FileSource
 from triprune.learning.datasets.sources import Parts, Size, Source, TensorSource, fit
 from triprune.learning.images import ImageSet, SealedTest, Splits, pixel_statistics
 from triprune.learning.memory import available_bytes
+from triprune.learning.normalisation import Normalisation
 from triprune.learning.reading import Faults, read_batches, undecodable
 from triprune.learning.streaming import StreamedSet
-
-Normalisation = tuple[tuple[float, ...], tuple[float, ...]]
-
-# What most public weights expect: the mean and std of ImageNet's pixels.
-IMAGENET: Normalisation = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 _ASKED_FOR_SIZE = 64
 _SAMPLED = 2048  # streamed images whose pixels give mean and std
@@ -32,9 +29,10 @@ class Reading:
 
     ``resolution_px=None`` keeps the stored size, where all have the same. ``channels`` is 3 or 1:
     grey images are read in colour. ``normalisation=None`` takes mean and std of the training
-    pixels; give those on your model's card where it has one. ``bad_images="drop"`` leaves
-    unreadable ones out and names them in ``Splits.left_out``. ``in_memory=None`` keeps in memory
-    what fits into half of what is free there and on the GPU, and streams the rest.
+    pixels; give ``card_normalisation(model)`` where public weights are used.
+    ``bad_images="drop"`` leaves unreadable ones out and names them in ``Splits.left_out``.
+    ``in_memory=None`` keeps in memory what fits into half of what is free there and on the GPU,
+    and streams the rest.
     """
 
     resolution_px: int | None = None
@@ -50,12 +48,19 @@ class Reading:
             )
         if self.bad_images not in ("refuse", "drop"):
             raise InputError(f"bad_images = {self.bad_images!r}", "it is unknown", "refuse or drop")
+        if self.normalisation is not None and {*map(len, self.normalisation)} != {self.channels}:
+            raise InputError(
+                f"normalisation = {self.normalisation}",
+                f"images are read with {self.channels} channels",
+                "give a mean and a std for each channel",
+            )
 
 
 def load_splits(parts: Parts, reading: Reading) -> Splits:
     """Read the parts, or make them ready to stream; all faults are found before one is told."""
+    assert parts.validation is not None
     size = _size(parts.train, reading)
-    sources = [parts.train, parts.validation or parts.train, parts.test]
+    sources = [parts.train, parts.validation, parts.test]
     faults = Faults()
     if _held(sources, size, reading):
         images = [_read(source, size, reading.channels, faults) for source in sources]
@@ -74,7 +79,20 @@ def load_splits(parts: Parts, reading: Reading) -> Splits:
             "reading the images", str(faults), 'mend or delete them, or read with bad_images="drop"'
         )
     train, validation, test = loaded
+    _check_classes_left(loaded, faults)
     return Splits(train, validation, SealedTest(test), left_out=tuple(faults))
+
+
+def _check_classes_left(loaded: Sequence[ImageSet | StreamedSet], faults: Faults) -> None:
+    for images, part in zip(loaded, ("train", "validation", "test"), strict=True):
+        counts = torch.bincount(images.labels, minlength=len(images.classes)).tolist()
+        gone = [name for name, left in zip(images.classes, counts, strict=True) if not left]
+        if gone and len(faults):
+            raise DataError(
+                f"leaving out {faults}",
+                f"no readable image of {gone[0]} is left in the {part} part",
+                "mend or replace those images",
+            )
 
 
 def _held(sources: list[Source], size: Size, reading: Reading) -> bool:
