@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from torch import fx, nn
 
-from triprune.network.structure.dense import NoChannels, can_be_deleted, find_dense_layers
+from triprune.network.structure.dense import Graphs, NoChannels, can_be_deleted, find_dense_layers
 from triprune.network.structure.leftover import leftover_of, replacement_of, silenced_layers
 from triprune.network.structure.regions import Kind, Region, find_regions, holds_weights
 from triprune.network.structure.tracing import has_parameters, trace_own
@@ -26,7 +26,7 @@ class Candidate:
 
     ``region`` is None for a dense layer that somebody else concatenates. ``whole`` where the
     module of the block's name goes; else only the layers of a branch do. ``branch`` holds the full
-    names of the modules that the block calls.
+    names of the modules that the block calls. A ``deletable`` module leaves no gap behind.
     """
 
     name: str
@@ -36,25 +36,28 @@ class Candidate:
     region: Region | None
     whole: bool
     branch: tuple[str, ...]
+    deletable: bool = False
 
 
 def find_candidates(model: nn.Module) -> tuple[dict[str, Candidate], list[str]]:
     """Return every block that structure allows, by name, and the modules that hide theirs."""
+    owners = {
+        name: owner
+        for name, owner in model.named_modules()
+        if not type(owner).__module__.startswith("torch.nn") and has_parameters(owner)
+    }
+    graphs = {owner: trace_own(owner) for owner in owners.values()}
     found: dict[str, Candidate] = {}
-    hidden: list[str] = []
-    for name, owner in model.named_modules():
-        if type(owner).__module__.startswith("torch.nn") or not has_parameters(owner):
-            continue
-        graph = trace_own(owner)
-        if graph is None:
-            hidden.append(name)
-            continue
-        for candidate in _candidates(name, owner, graph):
+    for name, owner in owners.items():
+        for candidate in _candidates(name, owner, graphs):
             found.setdefault(candidate.name, candidate)
-    return found, hidden
+    return found, [name for name, owner in owners.items() if graphs[owner] is None]
 
 
-def _candidates(name: str, owner: nn.Module, graph: fx.Graph) -> Iterator[Candidate]:
+def _candidates(name: str, owner: nn.Module, graphs: Graphs) -> Iterator[Candidate]:
+    graph = graphs[owner]
+    if graph is None:
+        return
     regions = find_regions(owner, graph)
     for region in regions:
         whole = bool(name) and len(regions) == 1 and leftover_of(owner, region) is not None
@@ -71,9 +74,11 @@ def _candidates(name: str, owner: nn.Module, graph: fx.Graph) -> Iterator[Candid
             if weighty:
                 full = f"{name}:{weighty[-1]}"
                 yield Candidate(full, "residual", name, graph, region, False, branch)
-    for node in find_dense_layers(owner, graph):
+    layers = find_dense_layers(owner, graphs)
+    deletable = can_be_deleted(owner, graph, [str(node.target) for node in layers])
+    for node in layers:
         layer = _called(name, [node])
-        yield Candidate(layer[0], "dense", name, graph, None, True, layer)
+        yield Candidate(layer[0], "dense", name, graph, None, True, layer, deletable)
 
 
 def _called(owner: str, nodes: Iterable[fx.Node]) -> tuple[str, ...]:
@@ -86,9 +91,7 @@ def edits_of(model: nn.Module, candidate: Candidate) -> Edits:
     owner, region = model.get_submodule(candidate.owner), candidate.region
     prefix = f"{candidate.owner}." if candidate.owner else ""
     if region is None:
-        target = candidate.name.removeprefix(prefix)
-        deleted = can_be_deleted(owner, candidate.graph, target)
-        return {candidate.name: None if deleted else NoChannels()}
+        return {candidate.name: None if candidate.deletable else NoChannels()}
     chain = leftover_of(owner, region) if candidate.whole else None
     if chain is not None:
         return {candidate.owner: replacement_of(model, candidate.owner, chain)}

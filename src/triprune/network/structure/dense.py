@@ -7,7 +7,7 @@ inception block or the skips of a U-Net are no dense layers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -19,6 +19,9 @@ from triprune.network.running import Example, run_example, unhooked
 from triprune.network.structure.regions import concatenated, holds_weights, is_concatenation
 from triprune.network.structure.tracing import called_module, live_nodes, trace_own
 
+Graphs = Mapping[nn.Module, fx.Graph | None]
+"""The own graphs of a model's modules; None where there is none."""
+
 
 class NoChannels(nn.Module):
     """No channels at all: what a removed dense layer adds to a concatenation."""
@@ -28,10 +31,11 @@ class NoChannels(nn.Module):
         return (x if isinstance(x, torch.Tensor) else x[0])[:, :0]
 
 
-def find_dense_layers(owner: nn.Module, graph: fx.Graph) -> list[fx.Node]:
+def find_dense_layers(owner: nn.Module, graphs: Graphs) -> list[fx.Node]:
     """Return the calls of dense layers in the owner's own graph, in order."""
-    live = live_nodes(graph)
-    takers = {node: set[fx.Node]() for node in live} | _takers(owner, live)
+    graph = graphs[owner]
+    live = live_nodes(graph) if graph else []
+    takers = {node: set[fx.Node]() for node in live} | _takers(owner, live, graphs)
     calls = [node for node in live if node.op == "call_module" and holds_weights(owner, node)]
     feeds = {node: _leaves(node.args[0]) for node in calls if len(node.args) == 1}
     dense = [node for node in feeds if _is_dense(node, feeds[node], takers)]
@@ -47,10 +51,10 @@ def _is_dense(node: fx.Node, fed_by: set[fx.Node], takers: dict[fx.Node, set[fx.
     return bool(users) and all(takers[user] >= fed_by | {node} for user in users)
 
 
-def _takers(owner: nn.Module, live: list[fx.Node]) -> dict[fx.Node, set[fx.Node]]:
+def _takers(owner: nn.Module, live: list[fx.Node], graphs: Graphs) -> dict[fx.Node, set[fx.Node]]:
     """Return the nodes that concatenate, each with everything that it concatenates."""
     takers = {node: _leaves(node) for node in live if is_concatenation(node)}
-    calls = [node for node in live if _concatenates(owner, node)]
+    calls = [node for node in live if _concatenates(owner, node, graphs)]
     return takers | {node: _leaves(node.args[0]) for node in calls}
 
 
@@ -64,31 +68,32 @@ def _leaves(value: object) -> set[fx.Node]:
     return {leaf for item in items for leaf in _leaves(item)}
 
 
-def _concatenates(owner: nn.Module, call: fx.Node) -> bool:
+def _concatenates(owner: nn.Module, call: fx.Node, graphs: Graphs) -> bool:
     """Tell whether the called layer takes a list of tensors and only ever concatenates it."""
     module = called_module(owner, call)
     if module is None or len(call.args) != 1 or not isinstance(call.args[0], (list, tuple)):
         return False
-    graph = trace_own(module)
+    graph = graphs.get(module)
     inputs = [node for node in graph.nodes if node.op == "placeholder"] if graph else []
     return len(inputs) == 1 and all(is_concatenation(user) for user in inputs[0].users)
 
 
-def can_be_deleted(owner: nn.Module, graph: fx.Graph, target: str) -> bool:
-    """Tell whether the owner goes through its layers in a loop, so that one can simply go."""
-    parent = owner.get_submodule(target.rpartition(".")[0])
-    if not isinstance(parent, (nn.ModuleDict, nn.ModuleList)):
+def can_be_deleted(owner: nn.Module, graph: fx.Graph, targets: list[str]) -> bool:
+    """Tell whether the owner goes through these layers in a loop, so that any can simply go."""
+    parents = {target: owner.get_submodule(target.rpartition(".")[0]) for target in targets}
+    if not all(isinstance(p, (nn.ModuleDict, nn.ModuleList)) for p in parents.values()):
         return False
-    before = dict(parent._modules)
-    del parent._modules[target.rpartition(".")[2]]
+    before = {parent: dict(parent._modules) for parent in parents.values()}
+    for target, parent in parents.items():
+        del parent._modules[target.rpartition(".")[2]]
     try:
-        smaller = trace_own(owner)
+        smaller = trace_own(owner) if targets else None
     finally:
-        parent._modules.clear()
-        parent._modules.update(before)
-    if smaller is None:
-        return False
-    return _calls(smaller.nodes) == [name for name in _calls(graph.nodes) if name != target]
+        for parent, children in before.items():
+            parent._modules.clear()
+            parent._modules.update(children)
+    left = [name for name in _calls(graph.nodes) if name not in targets]
+    return smaller is not None and _calls(smaller.nodes) == left
 
 
 def _calls(nodes: Iterable[fx.Node]) -> list[str]:
@@ -98,9 +103,9 @@ def _calls(nodes: Iterable[fx.Node]) -> list[str]:
 def run_without_channels(model: nn.Module, example_input: Example, layers: Iterable[str]) -> Any:
     """Run the model as if the output channels of some layers were cut from all layers after them.
 
-    They are marked as not-a-number, which norms, activations and pooling pass on channel by
-    channel; a layer with weights then sees zeros. Not-a-number in the output means that the
-    channels cannot be cut.
+    They are marked as not-a-number, which norms, activations, pooling and depthwise layers pass on
+    channel by channel; any other layer with weights then sees zeros. Not-a-number in the output
+    means that the channels cannot be cut.
     """
 
     def mark(module: nn.Module, inputs: Any, output: torch.Tensor) -> torch.Tensor:
@@ -113,7 +118,8 @@ def run_without_channels(model: nn.Module, example_input: Example, layers: Itera
 
     with ExitStack() as hooks:
         for module in model.modules():
-            if isinstance(module, (_ConvNd, nn.Linear)):
+            depthwise = isinstance(module, _ConvNd) and module.groups == module.in_channels > 1
+            if isinstance(module, (_ConvNd, nn.Linear)) and not depthwise:
                 hooks.enter_context(unhooked(module.register_forward_pre_hook(clear)))
         for layer in layers:
             marked = model.get_submodule(layer)

@@ -85,15 +85,15 @@ def required_arguments(forward: Callable[..., Any]) -> list[str]:
 
 @contextmanager
 def eval_mode(module: nn.Module) -> Iterator[None]:
-    """Put every module into eval mode, and each back into its own mode afterwards."""
-    modes = [(child, child.training) for child in module.modules()]
-    for child, _ in modes:
+    """Put every module into eval mode, and back those that were not in it."""
+    training = [child for child in module.modules() if child.training]
+    for child in training:
         child.training = False
     try:
         yield
     finally:
-        for child, training in modes:
-            child.training = training
+        for child in training:
+            child.training = True
 
 
 def has_parameters(module: nn.Module) -> bool:
