@@ -50,6 +50,11 @@ def test_an_unknown_name_is_met_with_its_neighbours(name, near, listing):
     assert listing in str(caught.value)
 
 
+def test_what_is_no_name_is_refused():
+    with pytest.raises(ModelError, match="that is no name"):
+        build_model(56)
+
+
 def test_lists_hold_only_names_that_work():
     assert "torchvision:resnet50" in list_models("torchvision")
     assert "timm:efficientnet_b0" in list_models("timm")
@@ -90,7 +95,8 @@ def make(num_classes=5):
     return nn.Sequential(nn.Flatten(), nn.Linear(neighbour.INPUTS, num_classes))
 
 def fixed():
-    return nn.Identity()
+    import second_neighbour
+    return second_neighbour.Layer()
 
 def number():
     return 3
@@ -105,12 +111,14 @@ constant = 3
 @pytest.fixture
 def own_file(tmp_path, monkeypatch):
     (tmp_path / "neighbour.py").write_text("INPUTS = 12\n")
+    (tmp_path / "second_neighbour.py").write_text("from torch.nn import Identity as Layer\n")
     file = tmp_path / "net.py"
     file.write_text(OWN)
     before = list(sys.path)
     yield file
     assert sys.path == before
     sys.modules.pop("neighbour", None)
+    sys.modules.pop("second_neighbour", None)
 
 
 def test_a_function_of_the_user(own_file):

@@ -4,13 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 
-from triprune import build_model, load_weights
+from triprune import Reading, build_model, load_data, load_weights
 from triprune.errors import WeightsError
+from triprune.learning.evaluation import evaluate_final
+from triprune.learning.normalisation import IMAGENET
 
 
 @pytest.fixture(scope="module")
@@ -97,27 +98,14 @@ def folder_from(*variables):
     pytest.skip(f"NOT RUN: set {' or '.join(variables)} to a folder to check the public weights")
 
 
-def cifar10_test_set():
-    folder = folder_from("TRIPRUNE_CIFAR10", "TRIPRUNE_DATA")
-    found = sorted(folder.rglob("test_batch.bin"))
-    if not found:
-        pytest.skip(f"NOT RUN: {folder} holds no test_batch.bin of CIFAR-10's binary version")
-    records = np.fromfile(found[0], np.uint8).reshape(-1, 3073)
-    return torch.from_numpy(records[:, 1:].reshape(-1, 3, 32, 32)), torch.from_numpy(records[:, 0])
-
-
 @pytest.mark.data
 @pytest.mark.slow
 @pytest.mark.parametrize(("layers", "percent"), [(20, 91.73), (32, 92.63), (56, 93.39)])
 def test_public_weights_score_their_published_accuracy(layers, percent):
-    images, labels = cifar10_test_set()
-    model = build_model(f"resnet{layers}").eval()
-    load_weights(model, folder_from("TRIPRUNE_WEIGHTS") / f"resnet{layers}_cifar10.safetensors")
-    mean = torch.tensor([0.485, 0.456, 0.406]).reshape(3, 1, 1)
-    std = torch.tensor([0.229, 0.224, 0.225]).reshape(3, 1, 1)
-    right = 0
-    with torch.inference_mode():
-        for start in range(0, len(images), 500):
-            batch = (images[start : start + 500] / 255 - mean) / std
-            right += int((model(batch).argmax(1) == labels[start : start + 500]).sum())
-    assert 100 * right / len(images) == pytest.approx(percent, abs=0.01)
+    weights = folder_from("TRIPRUNE_WEIGHTS") / f"resnet{layers}_cifar10.safetensors"
+    splits = load_data(
+        folder_from("TRIPRUNE_CIFAR10", "TRIPRUNE_DATA"), Reading(normalisation=IMAGENET)
+    )
+    model = build_model(f"resnet{layers}")
+    load_weights(model, weights)
+    assert 100 * evaluate_final(model, splits.test).accuracy == pytest.approx(percent, abs=0.01)

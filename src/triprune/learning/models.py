@@ -15,7 +15,8 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -53,6 +54,8 @@ def build_model(name: str, *, num_classes: int | None = None) -> nn.Module:
     ``num_classes=None`` leaves the source's own default: 10 in the zoo, 1000 elsewhere. A name
     like ``my/net.py:make`` imports that file and calls that function: run only code you trust.
     """
+    if not isinstance(name, str):
+        raise ModelError(f"the model {name!r}", "that is no name", "give one of list_models()")
     if num_classes is not None and (not isinstance(num_classes, int) or num_classes < 1):
         raise ModelError(f"num_classes={num_classes!r}", "it is not a positive integer", "give one")
     chosen = {} if num_classes is None else {"num_classes": num_classes}
@@ -143,19 +146,20 @@ def _from_file(file: Path, function: str, chosen: dict[str, int]) -> nn.Module:
     asked = f"the model {file}:{function}"
     if not file.is_file():
         raise ModelError(asked, f"there is no file {file}", "give path/to/file.py:function")
-    make = _function_of_file(file, function, asked)
-    if chosen and not _takes_num_classes(make):
-        raise ModelError(
-            asked,
-            f"{function} takes no num_classes",
-            "give it that parameter, or leave it out here",
-        )
-    try:
-        model = make(**chosen)
-    except Exception as error:
-        raise ModelError(
-            asked, f"{function} raised {type(error).__name__}: {error}", "mend that function"
-        ) from error
+    with _importable(file.resolve().parent):
+        make = _function_of_file(file, function, asked)
+        if chosen and not _takes_num_classes(make):
+            raise ModelError(
+                asked,
+                f"{function} takes no num_classes",
+                "give it that parameter, or leave it out here",
+            )
+        try:
+            model = _with_torchvision_repaired(lambda: make(**chosen))
+        except Exception as error:
+            raise ModelError(
+                asked, f"{function} raised {type(error).__name__}: {error}", "mend that function"
+            ) from error
     if not isinstance(model, nn.Module):
         raise ModelError(
             asked, f"{function} returned a {type(model).__name__}", "return a torch.nn.Module"
@@ -163,19 +167,24 @@ def _from_file(file: Path, function: str, chosen: dict[str, int]) -> nn.Module:
     return model
 
 
+@contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    """Let the user's file import its neighbours, as a script can."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+
+
 def _function_of_file(file: Path, function: str, asked: str) -> Callable[..., Any]:
-    """Import ``file`` under a name of its own, its folder importable as for a script."""
     name = f"_triprune_model_{file.stem}"
-    folder = str(file.resolve().parent)
-    sys.path.insert(0, folder)
     try:
         module = _with_torchvision_repaired(partial(_import_file, file, name))
     except Exception as error:
         raise ModelError(
             asked, f"importing it raised {type(error).__name__}: {error}", "mend that file"
         ) from error
-    finally:
-        sys.path.remove(folder)
     make = getattr(module, function, None)
     if not callable(make):
         callables = [key for key, value in vars(module).items() if inspect.isfunction(value)]
