@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.modules.conv import _ConvNd
 
 from triprune.core.scale import Scale
 from triprune.errors import InputError, SurgeryError
@@ -83,8 +84,14 @@ def _unwritten(
     inside, outside = (np.zeros(len(coupling.group_of), bool) for _ in range(2))
     for name, labels in producers(flow, model).items():
         gone = any(name == block or name.startswith(f"{block}.") for block in removed)
-        (inside if gone else outside)[coupling.classes[labels]] = True
+        if gone or not _passes_on(model.get_submodule(name)):
+            (inside if gone else outside)[coupling.classes[labels]] = True
     return inside & ~outside
+
+
+def _passes_on(layer: nn.Module) -> bool:
+    """Tell whether the layer only carries on the channels that somebody else writes."""
+    return isinstance(layer, _ConvNd) and 1 < layer.in_channels == layer.groups
 
 
 def _trouble(

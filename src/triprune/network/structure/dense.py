@@ -81,7 +81,9 @@ def _concatenates(owner: nn.Module, call: fx.Node, graphs: Graphs) -> bool:
 def can_be_deleted(owner: nn.Module, graph: fx.Graph, targets: list[str]) -> bool:
     """Tell whether the owner goes through these layers in a loop, so that any can simply go."""
     parents = {target: owner.get_submodule(target.rpartition(".")[0]) for target in targets}
-    if not all(isinstance(p, (nn.ModuleDict, nn.ModuleList)) for p in parents.values()):
+    if not all(
+        isinstance(p, (nn.ModuleDict, nn.ModuleList, nn.Sequential)) for p in parents.values()
+    ):
         return False
     before = {parent: dict(parent._modules) for parent in parents.values()}
     for target, parent in parents.items():
