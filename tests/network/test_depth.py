@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import math
+import operator
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import triprune
 from triprune.errors import InputError
 from triprune.learning.models import build_model
 from triprune.network.blocks import BlockList, removable_blocks
@@ -368,6 +370,89 @@ def test_a_model_that_is_a_graph_already_is_searched_too() -> None:
     assert torch.equal(traced(x), expected(x))
 
 
+class Sums(nn.Module):
+    """Other ways to write a residual sum, each with a branch called ``branch``."""
+
+    def __init__(self, write: Callable[[nn.Module, torch.Tensor, torch.Tensor], torch.Tensor]):
+        super().__init__()
+        self.branch, self.extra = nn.Conv2d(8, 8, 1), nn.Conv2d(8, 8, 1)
+        self.add, self.scale = nn.quantized.FloatFunctional(), nn.Parameter(torch.tensor(0.5))
+        self.shortcut = nn.Sequential()
+        self.write = write
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.write(self, x, self.branch(x))
+
+
+WRITTEN = {
+    "alpha": lambda _, x, y: torch.add(x, y, alpha=0.5),
+    "minus": lambda _, x, y: x - y,
+    "method": lambda _, x, y: y.add(x).relu_(),
+    "in place": lambda _, x, y: y.add_(x),
+    "augmented": lambda _, x, y: operator.iadd(y, x),
+    "float functional": lambda m, x, y: m.add.add_relu(y, x),
+    "scaled": lambda m, x, y: x + m.scale * y,
+    "empty shortcut": lambda m, x, y: m.shortcut(x) + y,
+    "other activation": lambda _, x, y: functional.gelu(x + y),
+    "path with a ReLU": lambda _, x, y: torch.relu(x) + y,
+}
+
+
+@pytest.mark.parametrize("way", WRITTEN)
+def test_a_sum_is_a_sum_however_it_is_written(way: str) -> None:
+    model, x = chain(Sums(WRITTEN[way])).eval(), torch.randn(2, 3, 9, 9)
+    (name,) = removable_blocks(model, x).names
+    expected = zeroed(model, ("1",), "branch")(x)
+    remove_blocks(model, name)
+    assert torch.equal(model(x), expected)
+    assert "1.branch.weight" not in model.state_dict()
+
+
+def test_parallel_branches_go_one_by_one() -> None:
+    def write(block: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x + y + block.extra(x)
+
+    model, x = chain(Sums(write)).eval(), torch.randn(2, 3, 9, 9)
+    assert removable_blocks(model, x).names == ("1:branch", "1:extra")
+    expected = zeroed(model, ("1",), "extra")(x)
+    remove_blocks(model, ["1:extra"])
+    assert torch.equal(model(x), expected)
+    assert removable_blocks(model, x).names == ("1:branch",)
+
+
+def test_a_model_that_was_cut_can_be_cut_again() -> None:
+    model, x = randomised(build_model("resnet20")), picture("resnet20")
+    narrow, _ = triprune.prune(model, triprune.Scale(width=0.5), example_input=x)
+    blocks = removable_blocks(narrow, x)
+    assert (len(blocks), blocks.total) == (7, 9)
+    shallow, plan = triprune.prune(narrow, triprune.Scale(depth=6 / 9), example_input=x)
+    expected = zeroed(narrow, plan.removed_blocks, "bn2")(x)
+    assert torch.equal(shallow(x), expected)
+    again = removable_blocks(shallow, x)
+    assert (len(again), again.total) == (4, 6)
+    assert set(again.names) == set(blocks.names) - set(plan.removed_blocks)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["resnet20", "densenet40"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_blocks_on_a_gpu(name: str, dtype: torch.dtype) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    model, x = randomised(build_model(name)), picture(name)
+    here = removable_blocks(model, x)
+    model = model.to("cuda", dtype)
+    there = removable_blocks(model, x)
+    assert there.names == here.names
+    scores = score_blocks(model, x, there)
+    assert all(math.isfinite(score) for score in scores.values())
+    smaller, plan = triprune.prune(model, triprune.Scale(0.6, 0.6), example_input=x)
+    assert next(smaller.parameters()).device.type == "cuda"
+    assert next(smaller.parameters()).dtype is dtype
+    assert smaller(x.to("cuda", dtype)).isfinite().all()
+    assert len(plan.removed_blocks) == here.total - here.kept_at(0.6)
+
+
 def listed(model: nn.Module) -> BlockList:
     return removable_blocks(model, torch.randn(1, 3, 32, 32))
 
@@ -393,7 +478,7 @@ def test_wrong_names_and_scores_explain_themselves() -> None:
         blocks_to_remove(blocks, 0.5, scores=scores | {"layer2.0": 1.0})
     with pytest.raises(InputError, match=r"no score for 'layer1\.0'"):
         blocks_to_remove(blocks, 0.5, scores={"layer1.1": 1.0})
-    with pytest.raises(InputError, match="is nan"):
+    with pytest.raises(InputError, match=r"'layer1\.1' is nan"):
         blocks_to_remove(blocks, 0.5, scores=scores | {"layer1.1": float("nan")})
     assert "layer1.1" in blocks_to_remove(blocks, 0.9, scores=scores | {"layer1.0": math.inf})
     with pytest.raises(InputError, match=r"keeps 1 of 9.*smallest depth here is 0\.2222"):

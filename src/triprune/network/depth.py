@@ -24,7 +24,7 @@ def remove_blocks(model: nn.Module, names: Iterable[str]) -> None:
     order of names; layers that survive keep their names. Of a *dense* block only the module goes:
     the channels it fed are still to be cut from the layers after it.
     """
-    wanted = tuple(names)
+    wanted = (names,) if isinstance(names, str) else tuple(names)
     candidates, _ = find_candidates(model)
     check_names(wanted, candidates, asked="removing a block")
     edits = {
@@ -70,13 +70,21 @@ def blocks_to_remove(
             + (f" and {len(missing) - 3} more" if len(missing) > 3 else ""),
             "give each block that can go a score; removable_blocks lists them",
         )
-    bad = [name for name in blocks.names if math.isnan(scores[name])]
-    if bad:
-        raise InputError("block_scores", f"the score of {bad[0]!r} is nan", "give it a number")
+    worth = {name: _number(name, scores[name]) for name in blocks.names}
     going = blocks.total - blocks.kept_at(depth)
-    order = sorted(blocks.names, key=lambda name: scores[name])
+    order = sorted(blocks.names, key=worth.__getitem__)
     gone = set(order[:going])
     return tuple(name for name in blocks.names if name in gone)
+
+
+def _number(name: str, score: object) -> float:
+    try:
+        number = float(score)  # pyright: ignore[reportArgumentType]
+    except (TypeError, ValueError):
+        number = math.nan
+    if math.isnan(number):
+        raise InputError("block_scores", f"the score of {name!r} is {score!r}", "give a number")
+    return number
 
 
 def check_names(names: Sequence[str], known: Iterable[str], *, asked: str) -> None:

@@ -76,12 +76,13 @@ def _append(owner: nn.Module, node: fx.Node, layers: OrderedDict[str, nn.Module]
     if module is None and is_relu(owner, node):
         layers[node.name] = nn.ReLU()
         return True
-    if module is None or "." in name or name in layers or len(node.args) + len(node.kwargs) != 1:
+    if module is None or len(node.args) + len(node.kwargs) != 1:
         return False
-    if holds_weights(owner, node):
+    if _does_nothing(module):
+        return True
+    if "." in name or name in layers or holds_weights(owner, node):
         return False
-    if not _does_nothing(module):
-        layers[name] = module
+    layers[name] = module
     return True
 
 

@@ -33,7 +33,7 @@ class _Watcher(fx.Interpreter):
     """Runs a module's own graph, keeping shapes, with some nodes standing for others."""
 
     def __init__(self, owner: nn.Module, graph: fx.Graph, stand_ins: dict[fx.Node, fx.Node]):
-        super().__init__(owner, garbage_collect_values=False, graph=graph)
+        super().__init__(owner, graph=graph)
         self.extra_traceback = False
         self.shapes: dict[fx.Node, torch.Size] = {}
         self._stand_ins = stand_ins

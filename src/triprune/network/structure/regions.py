@@ -1,6 +1,6 @@
 """Owns residual regions, found in a module's own graph; refuses to judge by class or name.
 
-A region is a join (an addition, or a concatenation of channels) with two operands: one reached
+A region is a join (a sum, a difference, a concatenation of channels) with two operands: one reached
 from the region's entry without meeting a parameter, the other a branch with weights that feeds
 nothing else. Dropping the branch leaves the network well formed wherever the entry and the join
 have the same shape, which only a run can tell.
@@ -20,6 +20,7 @@ from triprune.network.structure.tracing import called_module, has_parameters, li
 Kind = Literal["residual", "dense"]
 
 _ADDITIONS = (operator.add, operator.iadd, torch.add, "add", "add_")
+_SUBTRACTIONS = (operator.sub, operator.isub, torch.sub, "sub", "sub_")
 _CONCATENATIONS = (torch.cat, torch.concat, torch.concatenate)
 
 
@@ -48,24 +49,24 @@ def find_regions(owner: nn.Module, graph: fx.Graph) -> list[Region]:
     live = live_nodes(graph)
     regions: list[Region] = []
     for join in live:
-        kind, operands = _operands(join)
-        for kept, dropped in (operands, operands[::-1]):
-            if kept is not dropped:
-                region = _region(owner, live, kind=kind, join=join, kept=kept)
-                regions.extend([region] if region else [])
+        dense = is_concatenation(join)
+        for kept in _operands_that_may_stay(join):
+            kind: Kind = "dense" if dense else "residual"
+            region = _region(owner, live, kind=kind, join=join, kept=kept)
+            regions.extend([region] if region else [])
     return regions
 
 
-def _operands(node: fx.Node) -> tuple[Kind, tuple[fx.Node, ...]]:
-    """Return the two operands of an addition or concatenation of channels."""
-    kind: Kind = "residual"
-    operands: tuple[object, ...] = ()
-    if node.op in ("call_function", "call_method") and node.target in _ADDITIONS:
-        operands = node.args if node.kwargs.get("alpha", 1) == 1 else ()
-    elif is_concatenation(node):
-        kind, operands = "dense", concatenated(node)
+def _operands_that_may_stay(node: fx.Node) -> tuple[fx.Node, ...]:
+    """Return the operands which the result equals once the other one is dropped."""
+    operands = concatenated(node) if is_concatenation(node) else ()
+    if node.op in ("call_function", "call_method"):
+        operands = node.args if node.target in (*_ADDITIONS, *_SUBTRACTIONS) else operands
     tensors = tuple(operand for operand in operands if isinstance(operand, fx.Node))
-    return (kind, tensors) if len(operands) == len(tensors) == 2 else (kind, (node, node))
+    if len(operands) != 2 or len(set(tensors)) != 2:
+        return ()
+    one_way = node.target in _SUBTRACTIONS or node.kwargs.get("alpha", 1) != 1
+    return tensors[:1] if one_way else tensors
 
 
 def is_concatenation(node: fx.Node) -> bool:
