@@ -244,18 +244,18 @@ def test_tied_parameters_stay_tied():
 
 
 class FixedReshape(nn.Module):
-    """Channels cut up by a reshape in a module with weights: they must stay, and be named."""
+    """Channels cut up by a reshape and summed over a part: they must stay, and be named."""
 
     def __init__(self):
         super().__init__()
         self.mixed = nn.Conv2d(3, 8, 3, padding=1)
-        self.free = nn.Conv2d(8, 8, 3, padding=1)
+        self.free = nn.Conv2d(4, 8, 3, padding=1)
         self.head = nn.Conv2d(8, 2, 1)
 
     def forward(self, x):
         x = self.mixed(x)
         n, c, h, w = x.shape
-        x = x.view(n, 2, c // 2, h, w).transpose(1, 2).reshape(n, c, h, w)
+        x = x.view(n, 2, c // 2, h, w).sum(1)
         return self.head(self.free(x))
 
 
@@ -263,7 +263,44 @@ def test_what_cannot_shrink_is_named():
     cut, plan = triprune.prune(FixedReshape(), HALF, example_input=X)
     assert cut.mixed.out_channels == 8
     assert cut.free.out_channels == 4
-    assert [note for note in plan.notes if note.startswith("mixed keeps all 8 channels")]
+    assert [note for note in plan.notes if note.startswith("mixed: all 8 channels stay")]
+
+
+class Shuffling(nn.Module):
+    """A channel shuffle written into a forward with weights around it."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Conv2d(3, 12, 3, padding=1), nn.Conv2d(3, 12, 3, padding=1)
+        self.early, self.late = nn.Conv2d(12, 8, 1), nn.Conv2d(12, 8, 1)
+        self.head = nn.Conv2d(16, 2, 1)
+
+    def forward(self, x):
+        x = torch.cat([self.one(x), self.two(x)], 1)
+        n, c, h, w = x.shape
+        x = x.view(n, 2, c // 2, h, w).transpose(1, 2).reshape(n, c, h, w)
+        first, second = x.chunk(2, 1)
+        return self.head(torch.cat([self.early(first), self.late(second)], 1))
+
+
+@pytest.mark.parametrize("keep", [0.34, 0.5, 0.75])
+def test_shuffled_channels_find_their_readers_again(keep):
+    torch.manual_seed(0)
+    model = Shuffling().eval()
+    cut, plan = triprune.prune(model, Scale(width=keep), example_input=X)
+    assert cut.one.out_channels == cut.two.out_channels == round(12 * keep)
+    assert plan.notes == ()
+    masked = copy.deepcopy(model)
+    for name in ("one", "two", "early", "late"):
+        gone = [
+            c
+            for c in range(masked.get_submodule(name).out_channels)
+            if c not in plan.cuts.layers[name].out
+        ]
+        masked.get_submodule(name).weight.data[gone] = 0
+        masked.get_submodule(name).bias.data[gone] = 0
+    with torch.no_grad():
+        torch.testing.assert_close(cut(X), masked(X))
 
 
 def test_no_room_at_all_is_refused():
@@ -285,6 +322,7 @@ def poisoned() -> nn.Module:
     [
         (lambda: nn.Linear(3, 3), {}, InputError, "no convolution"),
         (lambda: nn.LazyConv2d(4, 3), {}, InputError, "lazy"),
+        (lambda: nn.DataParallel(nn.Conv2d(3, 4, 3)), {}, InputError, r"give its \.module"),
         (lambda: nn.Conv2d(1, 4, 3), {}, InputError, "example input of shape"),
         (lambda: nn.Conv2d(3, 4, 3), {"example_input": "x"}, InputError, "not a batch of pictures"),
         (lambda: nn.Conv2d(3, 4, 3), {"importance": "magic"}, InputError, "bn_scale, l1, l2"),

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.modules.conv import _ConvNd
 from torch.utils._pytree import tree_leaves
 
-from triprune.network.channels.flow import is_transposed
+from triprune.network.channels.layers import is_transposed
 from triprune.network.slicing import Cuts, Index, sharing_copy
 
 TOLERANCE = 1e-4

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,16 +9,15 @@ import torch
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
-from triprune.core.scale import Scale
 from triprune.errors import InputError, SurgeryError
 from triprune.network.channels.coupling import IGNORED, Coupling, Mask, couple, producers
-from triprune.network.channels.flow import ChannelFlow, follow_channels
+from triprune.network.channels.flow import ChannelFlow
+from triprune.network.channels.following import follow_channels
 from triprune.network.checking import TOLERANCE, largest_difference, masked
+from triprune.network.matching import Chosen, match
 from triprune.network.plan import Plan
 from triprune.network.running import run_example
 from triprune.network.width import Scoring, choose_classes, cuts_of, kept_count
-
-Ignored = nn.Module | type[nn.Module] | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +40,24 @@ def narrow(original: nn.Module, example: torch.Tensor, draft: Plan, order: Narro
     if order.keep >= 1.0 and not draft.removed_blocks:
         return draft
     flow = follow_channels(original, example)
-    shallow = draft.cut_view(original)
     residual = tuple(name for name in draft.removed_blocks if name not in order.dense)
     reference = replace(draft, removed_blocks=residual).cut_view(original)
     trouble = ""
     for strict in (False, True):
         coupling = couple(flow, original, kept_whole=order.kept_whole, strict=strict)
-        stay = choose_classes(coupling, order.scoring, keep=order.keep, round_to=order.round_to)
-        if not strict and _uneven_parts(flow, coupling, stay):
+        choose = _choose if strict or not flow.ledger.shuffled else _choose_matched
+        chosen = choose(flow, coupling, (original, example), draft, order)
+        if chosen is None or (not strict and _uneven_parts(flow, coupling, chosen.stay)):
             continue
-        notes = _notes(flow, original, coupling, stay, order) if order.keep < 1.0 else ()
-        width = _realised_width(coupling, stay)
-        stay &= ~_unwritten(flow, original, coupling, draft.removed_blocks)
+        width = _realised_width(flow, original, coupling, chosen.stay, draft.removed_blocks)
         plan = replace(
             draft,
-            cuts=cuts_of(flow, shallow, stay),
-            notes=notes,
-            realised=Scale(draft.realised.depth, width, draft.realised.resolution),
+            cuts=chosen.cuts,
+            realised=replace(draft.realised, width=width),
+            notes=_notes(flow, original, coupling, chosen.stay, order),
         )
-        trouble = _trouble(flow, plan.cut_view(original), example, masked_by=(reference, stay))
+        masked_by = (reference, chosen.stay)
+        trouble = _trouble(flow, plan.cut_view(original), example, masked_by=masked_by)
         if not trouble:
             _require_room(plan, order)
             return plan
@@ -70,6 +66,34 @@ def narrow(original: nn.Module, example: torch.Tensor, draft: Plan, order: Narro
         trouble,
         "name the layers around it in ignored_layers, or keep that axis at 1",
     )
+
+
+def _choose(
+    flow: ChannelFlow,
+    coupling: Coupling,
+    subject: tuple[nn.Module, torch.Tensor],
+    draft: Plan,
+    order: Narrowing,
+) -> Chosen:
+    """Keep the best channels of every group, in their old order."""
+    original, _ = subject
+    stay = choose_classes(coupling, order.scoring, keep=order.keep, round_to=order.round_to)
+    stay &= ~_unwritten(flow, original, coupling, draft.removed_blocks)
+    return Chosen(stay, cuts_of(flow, draft.cut_view(original), stay))
+
+
+def _choose_matched(
+    flow: ChannelFlow,
+    coupling: Coupling,
+    subject: tuple[nn.Module, torch.Tensor],
+    draft: Plan,
+    order: Narrowing,
+) -> Chosen | None:
+    """Keep, of channels that are shuffled by number, those that find a place."""
+    if draft.removed_blocks:
+        return None
+    widths = (order.keep, order.round_to)
+    return match(flow, coupling, subject, scoring=order.scoring, widths=widths)
 
 
 def _uneven_parts(flow: ChannelFlow, coupling: Coupling, stay: Mask) -> bool:
@@ -106,7 +130,7 @@ def _trouble(
         found = run_example(cut, example)
     except InputError as error:
         return f"the cut network does not run ({error.found})"
-    if flow.ledger.counts_channels:
+    if flow.ledger.counted_in:
         return ""
     reference, stay = masked_by
     full = masked(reference, cuts_of(flow, reference, stay), cut, flow.channel_dim)
@@ -125,61 +149,43 @@ def _require_room(plan: Plan, order: Narrowing) -> None:
         )
 
 
-def _realised_width(coupling: Coupling, stay: Mask) -> float:
+def _realised_width(
+    flow: ChannelFlow,
+    model: nn.Module,
+    coupling: Coupling,
+    stay: Mask,
+    removed: tuple[str, ...],
+) -> float:
     """Return the kept part of all channels, but for those that no network may lose."""
-    written = coupling.group_of >= 0
-    told = np.isin(np.arange(len(written)), list(coupling.reasons))
-    counted = written & (~coupling.pinned | told)
+    told = np.isin(np.arange(len(stay)), list(coupling.reasons))
+    counted = (coupling.group_of >= 0) & (~coupling.pinned | told)
+    counted &= ~_unwritten(flow, model, coupling, removed)
     return float(stay[counted].mean()) if counted.any() else 1.0
 
 
 def _notes(
     flow: ChannelFlow, model: nn.Module, coupling: Coupling, stay: Mask, order: Narrowing
 ) -> tuple[str, ...]:
-    notes: list[str] = []
+    if order.keep >= 1.0:
+        return ()
+    whole: dict[tuple[str, str], int] = {}
     for number, group in enumerate(coupling.groups):
         own = np.flatnonzero(coupling.group_of == number)
         if not stay[own].all() or kept_count(group.size, order.keep) == group.size:
             continue
         reasons = [coupling.reasons[c] for c in own.tolist() if c in coupling.reasons]
-        if coupling.pinned[own].any() and (not reasons or reasons[0] == IGNORED):
+        untold = coupling.pinned[own].any() or order.round_to == 1
+        if reasons[:1] == [IGNORED] or (not reasons and untold):
             continue
         why = reasons[0] if reasons else f"are rounded to a multiple of {order.round_to}"
         layers = ", ".join(group.written_by)
-        keep = "keep" if len(group.written_by) > 1 else "keeps"
-        notes.append(f"{layers} {keep} all {group.size} channels: they {why}")
+        whole[layers, why] = whole.get((layers, why), 0) + group.size
+    notes = [f"{layers}: all {n} channels stay, they {why}" for (layers, why), n in whole.items()]
     unused = {name.rpartition(".")[0] for name, _ in model.named_parameters()} - {
         name.rpartition(".")[0] for name in flow.used
     }
-    notes += [
-        f"{name} was not run on the example input: it stays as it is" for name in sorted(unused)
-    ]
+    notes += [f"{name}: not run on the example input, it stays as it is" for name in sorted(unused)]
+    if flow.ledger.counted_in:
+        where = ", ".join(sorted(set(flow.ledger.counted_in))[:3])
+        notes.append(f"{where}: depends on the number of channels, so no masked original is equal")
     return tuple(notes)
-
-
-def ignored_names(model: nn.Module, ignored: Iterable[Ignored]) -> frozenset[str]:
-    """Return the names of the modules that are meant, with all that they contain."""
-    chosen: set[str] = set()
-    for each in [ignored] if isinstance(ignored, (str, type, nn.Module)) else ignored:
-        found = [name for name, module in model.named_modules() if _meant(each, name, module)]
-        if not found:
-            what = each if isinstance(each, str) else getattr(each, "__name__", type(each).__name__)
-            raise InputError(
-                f"ignored_layers with {what!r}",
-                "no module of this model is meant by it",
-                "give modules of the model, their types, or patterns of their names",
-            )
-        chosen.update(found)
-    return frozenset(
-        name
-        for name, _ in model.named_modules()
-        if any(name == outer or name.startswith(f"{outer}.") or not outer for outer in chosen)
-    )
-
-
-def _meant(ignored: Ignored, name: str, module: nn.Module) -> bool:
-    if isinstance(ignored, str):
-        return fnmatch.fnmatchcase(name, ignored)
-    if isinstance(ignored, type):
-        return isinstance(module, ignored)
-    return module is ignored

@@ -20,7 +20,8 @@ from triprune.network.blocks import Block, removable_blocks
 from triprune.network.channels.importance import scoring
 from triprune.network.depth import blocks_to_remove, score_blocks
 from triprune.network.fingerprint import fingerprint
-from triprune.network.narrowing import Ignored, Narrowing, ignored_names, narrow
+from triprune.network.ignoring import Ignored, ignored_names
+from triprune.network.narrowing import Narrowing, narrow
 from triprune.network.plan import Plan
 from triprune.network.running import run_example, working_copy
 from triprune.network.width import Scoring
@@ -77,6 +78,12 @@ def _prepared(
             f"an example_input of type {type(example_input).__name__}",
             "it is not a batch of pictures in one tensor",
             "give one, for example torch.randn(1, 3, 224, 224)",
+        )
+    if isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+        raise InputError(
+            f"pruning a {type(model).__name__}",
+            "it is a wrapper around a model",
+            "give its .module",
         )
     original = working_copy(model).cpu().float().eval().requires_grad_(False)
     asked = f"pruning a {type(model).__name__}"

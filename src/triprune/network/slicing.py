@@ -16,7 +16,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvNd
 
 from triprune.errors import PlanIndexError
-from triprune.network.channels.flow import is_transposed
+from triprune.network.channels.layers import is_transposed
 from triprune.network.placing import FullWidth
 
 Index = tuple[int, ...]

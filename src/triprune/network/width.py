@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from triprune.network.channels.coupling import Bundle, ChannelGroup, Coupling, Mask
-from triprune.network.channels.flow import LAYERS, ChannelFlow, is_transposed
+from triprune.network.channels.flow import ChannelFlow
+from triprune.network.channels.layers import LAYERS, is_transposed
 from triprune.network.channels.ledger import FREE, Labels
 from triprune.network.slicing import Cuts, Index, LayerCut, PlacedCut
 
@@ -133,7 +134,7 @@ def cuts_of(flow: ChannelFlow, model: nn.Module, stay: Mask) -> Cuts:
     layers: dict[str, LayerCut] = {}
     for name, layer in modules.items():
         if isinstance(layer, LAYERS):
-            cut = LayerCut(*map(kept, _sides(flow, name, layer)))
+            cut = LayerCut(*map(kept, sides(flow, name, layer)))
             if cut != LayerCut():
                 layers[name] = cut
     tensors: dict[str, dict[int, Index]] = {}
@@ -161,7 +162,7 @@ def cuts_of(flow: ChannelFlow, model: nn.Module, stay: Mask) -> Cuts:
 _OWN_TENSORS = frozenset(("weight", "bias", "running_mean", "running_var"))
 
 
-def _sides(flow: ChannelFlow, name: str, layer: nn.Module) -> tuple[Labels | None, Labels | None]:
+def sides(flow: ChannelFlow, name: str, layer: nn.Module) -> tuple[Labels | None, Labels | None]:
     """Return the labels that the layer writes and reads; a norm only has the former."""
     dims = flow.tensors.get(f"{name}.weight" if name else "weight", ())
     into = flow.inputs.get(name)

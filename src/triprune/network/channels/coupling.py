@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
-from triprune.network.channels.flow import ChannelFlow, is_transposed
+from triprune.network.channels.flow import ChannelFlow
+from triprune.network.channels.layers import is_transposed
 from triprune.network.channels.ledger import FREE, Labels
 
 Mask = NDArray[np.bool_]
@@ -84,7 +85,7 @@ def couple(
 ) -> Coupling:
     """Return the coupled groups; layers ``kept_whole`` keep every channel, in and out.
 
-    ``strict`` keeps channels that are split into parts, for models that hard-code the parts.
+    ``strict`` keeps channels that are shuffled, or split into parts whose size may be hard-coded.
     """
     classes = flow.ledger.solve()
     count = int(classes.max(initial=-1)) + 1
@@ -96,6 +97,8 @@ def couple(
     for parts in flow.ledger.chunks if strict else ():
         for part in parts:
             _pin(pinned, reasons, classes[part], "are split into parts of fixed size")
+    for labels in flow.ledger.shuffled if strict else ():
+        _pin(pinned, reasons, classes[labels], "are cut up or shuffled by a reshape")
     written = {name: classes[labels] for name, labels in producers(flow, model).items()}
     chunks = [tuple(classes[part] for part in parts) for parts in flow.ledger.chunks]
     group_of, index_in, names = _group(count, written, chunks)

@@ -15,18 +15,16 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch.nn.modules.batchnorm import _NormBase
-from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
+from torch.nn.modules.conv import _ConvNd
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from triprune.network.channels.ledger import Labels, Ledger
-from triprune.network.channels.operators import POINTWISE, RULES, Dims, pointwise
+from triprune.network.channels.layers import LAYERS
+from triprune.network.channels.ledger import Grid, Labels, Ledger
+from triprune.network.channels.operators import KEEPS_GRIDS, POINTWISE, RULES, Dims, pointwise
 
-LAYERS = (_ConvNd, nn.Linear, _NormBase, nn.GroupNorm, nn.LayerNorm, nn.PReLU)
 
-
-class _MakeOpaqueError(Exception):
+class MakeOpaqueError(Exception):
     """A module without parameters does something with channels that no rule can follow."""
 
     def __init__(self, name: str) -> None:
@@ -51,6 +49,7 @@ class ChannelFlow(TorchDispatchMode):
         self._paused = 0
         # The tensors are held so that no id is given twice.
         self._labelled: dict[int, tuple[torch.Tensor, Dims]] = {}
+        self._grids: dict[int, tuple[torch.Tensor, Grid]] = {}
         self._names: dict[int, str] = {}
         self._modules = dict(model.named_modules(remove_duplicate=False))
         for name, tensor in _stored_tensors(model):
@@ -78,6 +77,25 @@ class ChannelFlow(TorchDispatchMode):
         """Give a result its labels."""
         self._labelled[id(tensor)] = (tensor, dims)
 
+    def grid(self, tensor: torch.Tensor) -> Grid | None:
+        """Return the channels that a reshape has cut up, if it has."""
+        found = self._grids.get(id(tensor))
+        return found[1] if found else None
+
+    def set_grid(self, tensor: torch.Tensor, grid: Grid) -> None:
+        """Note that channels lie over several dimensions of a result."""
+        self._grids[id(tensor)] = (tensor, grid)
+
+    def cut_up(self, tensor: torch.Tensor, grid: Grid) -> None:
+        """Follow channels that a reshape cuts up: a shuffle, if they are put together again."""
+        self._make_opaque()
+        self.ledger.shuffled.append(grid.labels.reshape(-1))
+        self.set_grid(tensor, grid)
+
+    def counts_channels(self) -> None:
+        """Note that the running operator's result depends on how many channels there are."""
+        self.ledger.counted_in.append(self.where())
+
     def meet(self, first: Labels | None, second: Labels | None) -> None:
         """Tie two dimensions; one that meets a fixed size is pinned."""
         if first is not None and second is not None:
@@ -89,10 +107,13 @@ class ChannelFlow(TorchDispatchMode):
         """Pin channels that cannot be followed further, unless a module can be made opaque."""
         if labels is None:
             return
+        self._make_opaque()
+        self.ledger.pin(labels, f"{reason} in {self.where()}")
+
+    def _make_opaque(self) -> None:
         for name in self._running:
             if name and not self._modules[name].state_dict():
-                raise _MakeOpaqueError(name)
-        self.ledger.pin(labels, f"{reason} in {self.where()}")
+                raise MakeOpaqueError(name)
 
     def where(self) -> str:
         """Return the name of the innermost module that is running."""
@@ -115,11 +136,14 @@ class ChannelFlow(TorchDispatchMode):
     def _hand_on(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         operands = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         self.used.update(self._names[id(t)] for t in operands if id(t) in self._names)
-        tracked = [t for t in operands if any(d is not None for d in self.dims(t))]
+        tracked = [t for t in operands if self.grid(t) or any(d is not None for d in self.dims(t))]
         if not tracked:
             return
         name = func.overloadpacket.__name__
         plain = name.rstrip("_") if name.endswith("_") and not name.startswith("__") else name
+        for grid in map(self.grid, tracked):
+            if grid is not None and plain not in KEEPS_GRIDS:
+                self.block(grid.labels.reshape(-1), "are cut up by a reshape")
         rule = RULES.get(plain)
         if rule is not None:
             schema = func._schema.arguments
@@ -218,43 +242,3 @@ def _sources(module: nn.Module, x: torch.Tensor) -> Labels | None:
 def _stored_tensors(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     yield from model.named_parameters(remove_duplicate=False)
     yield from model.named_buffers(remove_duplicate=False)
-
-
-def follow_channels(model: nn.Module, example: torch.Tensor) -> ChannelFlow:
-    """Follow the channels of ``model``, a private CPU copy in evaluation mode.
-
-    Parameters that evaluation does not use, such as those of auxiliary heads, are looked for in
-    training mode as well.
-    """
-    opaque: frozenset[str] = frozenset()
-    while True:
-        flow = ChannelFlow(model, opaque)
-        try:
-            flow.follow(example)
-            if {name for name, _ in model.named_parameters()} - flow.used:
-                _follow_training(flow, model, example)
-            return flow
-        except _MakeOpaqueError as found:
-            if found.name in opaque:
-                raise
-            opaque |= {found.name}
-
-
-def _follow_training(flow: ChannelFlow, model: nn.Module, example: torch.Tensor) -> None:
-    model.train()
-    for module in model.modules():
-        if isinstance(module, nn.modules.dropout._DropoutNd):
-            module.eval()
-    try:
-        flow.follow(example.repeat(2, *[1] * (example.dim() - 1)))
-    except _MakeOpaqueError:
-        raise
-    except Exception:  # a model that cannot train on this example keeps what evaluation taught
-        return
-    finally:
-        model.eval()
-
-
-def is_transposed(layer: nn.Module) -> bool:
-    """Tell whether the layer's weight has its input channels first."""
-    return isinstance(layer, _ConvTransposeNd)

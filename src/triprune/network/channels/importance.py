@@ -19,7 +19,7 @@ from torch.nn.modules.conv import _ConvNd
 
 from triprune.errors import InputError
 from triprune.network.channels.coupling import ChannelGroup, Member
-from triprune.network.channels.flow import is_transposed
+from triprune.network.channels.layers import is_transposed
 from triprune.network.width import Scores, Scoring
 
 Importance = Literal["bn_scale", "l1", "l2", "fpgm", "taylor", "random"]

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 
 Labels = NDArray[np.int64]
 
@@ -38,6 +36,14 @@ class Rows:
 
 
 @dataclass(slots=True)
+class Grid:
+    """Channels cut up over several dimensions of a tensor, in the order of ``dims``."""
+
+    dims: tuple[int, ...]
+    labels: Labels
+
+
+@dataclass(slots=True)
 class Ledger:
     """Labels handed out so far, and everything that was learnt about them."""
 
@@ -46,8 +52,10 @@ class Ledger:
     pins: list[Pin] = field(default_factory=list)
     rows: list[Rows] = field(default_factory=list)
     chunks: list[tuple[Labels, ...]] = field(default_factory=list)
-    counts_channels: bool = False
-    """Whether an operator's result depends on how many channels there are (a layer norm's does)."""
+    shuffled: list[Labels] = field(default_factory=list)
+    """Channels that a reshape reorders by their number: cut, they are reordered otherwise."""
+    counted_in: list[str] = field(default_factory=list)
+    """Modules with an operator whose result depends on how many channels there are."""
 
     def fresh(self, size: int) -> Labels:
         """Return ``size`` labels that nothing else carries."""
@@ -70,9 +78,18 @@ class Ledger:
 
     def solve(self) -> Labels:
         """Return the class of every label: tied labels have the same class."""
-        if not self.ties:
-            return np.arange(self.count, dtype=np.int64)
-        first = np.concatenate([a for a, _ in self.ties])
-        second = np.concatenate([b for _, b in self.ties])
-        edges = coo_matrix((np.ones(len(first), np.int8), (first, second)), (self.count,) * 2)
-        return connected_components(edges, directed=False)[1].astype(np.int64)
+        root = np.arange(self.count, dtype=np.int64)
+        if self.ties:
+            first = np.concatenate([a for a, _ in self.ties])
+            second = np.concatenate([b for _, b in self.ties])
+            settled = False
+            while not settled:
+                lower = root.copy()
+                least = np.minimum(root[first], root[second])
+                np.minimum.at(lower, root[first], least)
+                np.minimum.at(lower, root[second], least)
+                while (lower[lower] != lower).any():
+                    lower = lower[lower]
+                settled = bool((lower == root).all())
+                root = lower
+        return np.unique(root, return_inverse=True)[1].reshape(-1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from triprune.network.channels.ledger import FREE, Labels
+from triprune.network.channels.ledger import FREE, Grid, Labels
 
 if TYPE_CHECKING:
     from triprune.network.channels.flow import ChannelFlow
@@ -17,29 +17,46 @@ if TYPE_CHECKING:
 
 def permute(flow: ChannelFlow, args: dict[str, Any], result: torch.Tensor) -> None:
     """Move labels with their dimensions."""
-    dims = flow.dims(args["self"])
-    flow.set(result, tuple(dims[k] for k in args["dims"]))
+    x = args["self"]
+    order = [k % x.dim() for k in args["dims"]]
+    dims, grid = flow.dims(x), flow.grid(x)
+    flow.set(result, tuple(dims[k] for k in order))
+    if grid is not None:
+        places = [order.index(k) for k in grid.dims]
+        turned = np.argsort(places)
+        flow.set_grid(result, Grid(tuple(sorted(places)), grid.labels.transpose(turned)))
 
 
 def transpose(flow: ChannelFlow, args: dict[str, Any], result: torch.Tensor) -> None:
     """Swap two dimensions."""
-    dims = list(flow.dims(args["self"]))
-    first, second = args.get("dim0", 0), args.get("dim1", min(1, len(dims) - 1))
-    dims[first], dims[second] = dims[second], dims[first]
-    flow.set(result, tuple(dims))
+    rank = result.dim()
+    order = list(range(rank))
+    first, second = args.get("dim0", 0), args.get("dim1", min(1, rank - 1))
+    order[first], order[second] = order[second], order[first]
+    permute(flow, args | {"dims": order}, result)
 
 
 def view(flow: ChannelFlow, args: dict[str, Any], result: torch.Tensor) -> None:
-    """Merge and split dimensions; a dimension of channels may not be cut up itself."""
-    old, new = list(args["self"].shape), list(result.shape)
-    dims = flow.dims(args["self"])
+    """Merge and split dimensions; channels that are cut up must be put together again at once."""
+    x = args["self"]
+    old, new = list(x.shape), list(result.shape)
+    dims, grid = list(flow.dims(x)), flow.grid(x)
     outcome: list[Labels | None] = []
     for olds, news in _factors(old, new):
-        if len(olds) == len(news) == 1:
+        if grid is not None and set(grid.dims) & set(olds):
+            whole = [k for k in olds if old[k] > 1] == list(grid.dims) and len(news) == 1
+            if not whole:
+                flow.block(grid.labels.reshape(-1), "are cut up by a reshape")
+            outcome += [grid.labels.reshape(-1)] if whole else [None] * len(news)
+        elif len(olds) == len(news) == 1:
             outcome.append(dims[olds[0]])
-            continue
-        merged = _merge(flow, [dims[k] for k in olds], [old[k] for k in olds])
-        outcome += _split(flow, merged, [new[k] for k in news])
+        else:
+            merged = _merge(flow, [dims[k] for k in olds], [old[k] for k in olds])
+            parts = _split(merged, [new[k] for k in news])
+            if parts is None and merged is not None:
+                cut_up = Grid(tuple(news), merged.reshape([new[k] for k in news]))
+                flow.cut_up(result, cut_up)
+            outcome += parts or [None] * len(news)
     flow.set(result, tuple(outcome))
 
 
@@ -75,11 +92,10 @@ def _merge(flow: ChannelFlow, dims: list[Labels | None], sizes: list[int]) -> La
     return np.broadcast_to(labels.reshape(shape), sizes).reshape(-1)
 
 
-def _split(flow: ChannelFlow, merged: Labels | None, sizes: list[int]) -> list[Labels | None]:
+def _split(merged: Labels | None, sizes: list[int]) -> list[Labels | None] | None:
+    """Return the labels of each part; None where channels themselves are cut up."""
     outcome: list[Labels | None] = [None] * len(sizes)
-    if merged is None or not sizes:
-        return outcome
-    if math.prod(sizes) != len(merged):  # a lone label among ones
+    if merged is None or math.prod(sizes) != len(merged):  # the latter: a lone label among ones
         return outcome
     grid = merged.reshape(sizes)
     for k in range(len(sizes)):
@@ -87,8 +103,7 @@ def _split(flow: ChannelFlow, merged: Labels | None, sizes: list[int]) -> list[L
         if (line == line[:, :1]).all() and (sizes[k] > 1 or len(merged) == 1):
             outcome[k] = line[:, 0].copy()
             return outcome
-    flow.block(merged, "are cut up by a reshape")
-    return outcome
+    return None
 
 
 def cat(flow: ChannelFlow, args: dict[str, Any], result: torch.Tensor) -> None:

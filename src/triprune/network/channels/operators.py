@@ -35,7 +35,7 @@ def pointwise(flow: ChannelFlow, tensors: Sequence[torch.Tensor], result: torch.
         known = [each for each in labels if each is not None]
         if known and len(known) < len(labels) and size > 1:
             for each in known:
-                flow.block(each, "meets a tensor of fixed size")
+                flow.block(each, "meet a tensor of fixed size")
         for each in known[1:]:
             flow.ledger.tie(known[0], each)
         dims[-k] = next((each for each in known if each[0] != FREE), known[0] if known else None)
@@ -48,6 +48,8 @@ def keep_all(flow: ChannelFlow, args: dict[str, Any], result: Any) -> None:
     for each in _tensors(result):
         if each.shape == x.shape:
             flow.set(each, flow.dims(x))
+            if (grid := flow.grid(x)) is not None:
+                flow.set_grid(each, grid)
 
 
 def same_shape(flow: ChannelFlow, args: dict[str, Any], result: torch.Tensor) -> None:
@@ -108,6 +110,8 @@ def convolution(flow: ChannelFlow, args: dict[str, Any], result: torch.Tensor) -
 def batch_norm(flow: ChannelFlow, args: dict[str, Any], result: Any) -> None:
     """Tie scale, shift and running statistics to the channels they act on."""
     dims = flow.dims(args["input"])
+    if args.get("running_mean") is None and any(d is not None for d in dims[2:]):
+        flow.counts_channels()  # weights that are standardised over the inputs they read
     for name in ("weight", "bias", "running_mean", "running_var"):
         if args.get(name) is not None:
             flow.meet(dims[1], flow.dims(args[name])[0])
@@ -118,7 +122,8 @@ def layer_norm(flow: ChannelFlow, args: dict[str, Any], result: Any) -> None:
     """Tie scale and shift to the normalised dimensions."""
     dims, rank = flow.dims(args["input"]), len(args["normalized_shape"])
     labelled = any(each is not None for each in dims[-rank:])
-    flow.ledger.counts_channels |= labelled and not flow.inside(nn.LayerNorm)
+    if labelled and not flow.inside(nn.LayerNorm):
+        flow.counts_channels()
     for name in ("weight", "bias"):
         if args[name] is not None:
             for ours, its in zip(dims[-rank:], flow.dims(args[name]), strict=True):
@@ -133,7 +138,8 @@ def group_norm(flow: ChannelFlow, args: dict[str, Any], result: Any) -> None:
         if args[name] is not None:
             flow.meet(dims[1], flow.dims(args[name])[0])
     if dims[1] is not None:
-        flow.ledger.counts_channels |= not flow.inside(nn.GroupNorm)
+        if not flow.inside(nn.GroupNorm):
+            flow.counts_channels()
         if groups > 1:
             flow.ledger.rows.append(Rows((dims[1].reshape(groups, -1),), flow.where()))
     flow.set(_tensors(result)[0], dims)
@@ -159,7 +165,8 @@ def reduction(flow: ChannelFlow, args: dict[str, Any], result: Any) -> None:
     dims, dim = flow.dims(x), args.get("dim")
     chosen = [dim] if isinstance(dim, int) else (dim or range(x.dim()))
     gone = {k % x.dim() for k in chosen} if x.dim() else set()
-    flow.ledger.counts_channels |= any(dims[k] is not None for k in gone)
+    if any(dims[k] is not None for k in gone):
+        flow.counts_channels()
     kept = [None if k in gone else d for k, d in enumerate(dims)]
     if not args.get("keepdim", False):
         kept = [d for k, d in enumerate(kept) if k not in gone]
@@ -171,7 +178,8 @@ def reduction(flow: ChannelFlow, args: dict[str, Any], result: Any) -> None:
 def softmax(flow: ChannelFlow, args: dict[str, Any], result: torch.Tensor) -> None:
     """Normalise along one dimension."""
     x = args["self"]
-    flow.ledger.counts_channels |= flow.dims(x)[args["dim"]] is not None
+    if flow.dims(x)[args["dim"]] is not None:
+        flow.counts_channels()
     keep_all(flow, args, result)
 
 
@@ -220,3 +228,7 @@ _BY_RULE: dict[Rule, str] = {
 RULES: dict[str, Rule] = {name: rule for rule, names in _BY_RULE.items() for name in names.split()}
 POINTWISE = frozenset({"_prelu_kernel", "copy", "addcmul", "addcdiv", "lerp", "where"})
 """Pointwise operators that some releases of torch do not tag as such."""
+KEEPS_GRIDS = frozenset(
+    {"view", "_unsafe_view", "reshape", "_reshape_alias", "permute", "transpose"} | {"clone"}
+)
+"""Operators that may stand between cutting channels up and putting them together again."""

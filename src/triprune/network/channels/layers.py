@@ -1,0 +1,14 @@
+"""Owns which layers are cut as layers; all other tensors are cut one by one."""
+
+from __future__ import annotations
+
+from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
+
+LAYERS = (_ConvNd, nn.Linear, _NormBase, nn.GroupNorm, nn.LayerNorm, nn.PReLU)
+
+
+def is_transposed(layer: nn.Module) -> bool:
+    """Tell whether the layer's weight has its input channels first."""
+    return isinstance(layer, _ConvTransposeNd)
