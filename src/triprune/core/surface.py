@@ -56,19 +56,16 @@ class Surface:
 
     def climb(self, start: Array) -> Array:
         """Return the local maximum that Newton's method reaches from ``start`` [3]."""
-        point = np.clip(start, self.low, self.high)
-        for _ in range(60):
+        point, moved, left = start, self._inside(start), 60
+        while moved is not None and left:
+            point, left = moved, left - 1
             step = self._newton_step(point)
             moved = None if step is None else self._line_search(point, step)
-            if moved is None:
-                break
-            point = moved
         return point
 
     def residual(self, point: Array) -> float:
-        """Return how far ``point`` [3] is from a KKT point, relative to the score's slope."""
-        missed = abs(float(log_cost(self.cost, point[None])[0]) - self.level)
-        return max(missed, self._exchange(self._worth(point), point)[0])
+        """Return how far ``point`` [3] is from a KKT point, relative to the score and its slope."""
+        return max(abs(self._missed(point)), self._exchange(point)[0])
 
     def _smallest_box(self) -> tuple[Array, Array]:
         """Return the ends of the smallest box that holds the surface."""
@@ -95,13 +92,13 @@ class Surface:
         too_dear, too_cheap = below >= 0.0, above <= 0.0
         found = np.where(too_dear, low, high)
         bracketed = ~(too_dear | too_cheap)
-        for _ in range(60):
+        worst, left = 1.0, 60
+        while worst > 1e-13 and left:
             gap = np.where(bracketed, above - below, 1.0)
             trial[:, axis] = np.where(bracketed, high - above * (high - low) / gap, found)
-            found = trial[:, axis].copy()
-            value = log_cost(self.cost, trial) - self.level
-            if np.abs(np.where(bracketed, value, 0.0)).max(initial=0.0) < 1e-13:
-                break
+            found, left = trial[:, axis].copy(), left - 1
+            value = np.where(bracketed, log_cost(self.cost, trial) - self.level, 0.0)
+            worst = float(np.abs(value).max())
             rising = value > 0.0
             below, above = (
                 np.where(rising, 0.5 * below, value),
@@ -110,42 +107,39 @@ class Surface:
             low, high = np.where(rising, low, found), np.where(rising, found, high)
         return found
 
-    def _worth(self, point: Array) -> Array:
-        """Return what each axis gains per unit of log cost at ``point`` [3]."""
-        return self._slope(point[None])[0] / log_cost_slopes(self.cost, point[None])[0]
+    def _inside(self, point: Array) -> Array:
+        """Return ``point`` [3] within the box, and exactly on an edge that it all but touches."""
+        point = np.where(point < self.low + 1e-13, self.low, point)
+        return np.where(point > self.high - 1e-13, self.high, point)
 
-    def _exchange(self, worth: Array, point: Array) -> tuple[float, Mask]:
+    def _missed(self, point: Array) -> float:
+        """Return by how much the log cost of ``point`` [3] is above the level."""
+        return float(log_cost(self.cost, point[None])[0]) - self.level
+
+    def _exchange(self, point: Array) -> tuple[float, Mask]:
         """Return the relative gain of the best exchange between two axes, and who takes part.
 
-        At a KKT point nothing that can be raised is worth more than anything that can be lowered.
+        An axis is worth what it gains per unit of log cost. At a KKT point nothing that can be
+        raised is worth more than anything that can be lowered.
         """
+        worth = self._slope(point[None])[0] / log_cost_slopes(self.cost, point[None])[0]
         rise = np.where(point < self.high, worth, -np.inf)
         fall = np.where(point > self.low, worth, np.inf)
         up, down = int(np.argmax(rise)), int(np.argmin(fall))
         part = (point < self.high) & (point > self.low)
         part[[up, down]] = True
-        gain = float(rise[up] - fall[down])
-        size = float(np.abs(worth).max())
-        return (gain / size if gain > 0.0 and size > 0.0 else 0.0), part
+        size = max(float(np.abs(worth).max()), abs(float(self.score(point[None])[0])), 1e-300)
+        return max(float(rise[up] - fall[down]) / size, 0.0), part
 
     def _newton_step(self, point: Array) -> Array | None:
         """Return the ascent direction along the surface [3], or None at a KKT point."""
-        worth = self._worth(point)
-        gain, part = self._exchange(worth, point)
-        if gain <= 1e-12:
-            return None
+        gain, part = self._exchange(point)
+        return self._step_among(part, point) if gain > 1e-12 else None
+
+    def _step_among(self, part: Mask, point: Array) -> Array:
+        """Return the modified Newton step [3] that moves only the axes that take ``part``."""
         slope = self._slope(point[None])[0]
         normal = log_cost_slopes(self.cost, point[None])[0]
-        while part.sum() > 1:
-            step = self._step_among(part, point, slope=slope, normal=normal)
-            outward = (point <= self.low) & (step < 0.0) | (point >= self.high) & (step > 0.0)
-            if not outward.any():
-                return step
-            part &= ~outward
-        return None
-
-    def _step_among(self, part: Mask, point: Array, *, slope: Array, normal: Array) -> Array:
-        """Return the modified Newton step [3] that moves only the axes that take ``part``."""
         axes = np.flatnonzero(part)
         across = normal[axes]
         share = float(across @ slope[axes]) / float(across @ across)
@@ -167,33 +161,26 @@ class Surface:
     def _line_search(self, point: Array, step: Array) -> Array | None:
         """Return a better point along ``step`` that is back on the surface, or None."""
         here = float(self.score(point[None])[0])
+        unrest = self._exchange(point)[0]
         for halvings in range(40):
-            trial = np.clip(point + 0.5**halvings * step, self.low, self.high)
-            moved = self._restored(trial, step != 0.0)
-            if moved is None:
-                continue
+            moved = self._restored(self._inside(point + 0.5**halvings * step), step != 0.0)
             gained = float(self.score(moved[None])[0]) - here
-            calmer = (
-                self._exchange(self._worth(moved), moved)[0]
-                < 0.5 * (self._exchange(self._worth(point), point)[0])
-            )
             # Near the top the score no longer tells points apart; the KKT residual still does.
-            if gained > 0.0 or (gained >= -1e-13 * abs(here) and calmer):
+            calmer = gained >= -1e-13 * abs(here) and self._exchange(moved)[0] < 0.5 * unrest
+            if abs(self._missed(moved)) < 1e-12 and (gained > 0.0 or calmer):
                 return moved
         return None
 
-    def _restored(self, point: Array, moving: Mask) -> Array | None:
-        """Bring ``point`` [3] back to the level along the ``moving`` axes, or give up."""
-        for _ in range(30):
-            missed = float(log_cost(self.cost, point[None])[0]) - self.level
-            if abs(missed) < 1e-14:
-                return point
+    def _restored(self, point: Array, moving: Mask) -> Array:
+        """Bring ``point`` [3] back to the level along the ``moving`` axes, as far as they go."""
+        missed, left = self._missed(point), 30
+        while abs(missed) > 1e-14 and left:
             room = point > self.low if missed > 0.0 else point < self.high
             normal = log_cost_slopes(self.cost, point[None])[0] * (room & moving)
-            if not normal.any():
-                return None
-            point = np.clip(point - normal * missed / float(normal @ normal), self.low, self.high)
-        return None
+            step = normal * missed / max(float(normal @ normal), 1e-300)
+            point = self._inside(point - step)
+            missed, left = self._missed(point), left - 1
+        return point
 
 
 def _peaks(scores: Array) -> Mask:
