@@ -100,7 +100,11 @@ def across_grids() -> Rows:
         ]
         picked = fits[-1]
         covered = np.mean(
-            [low <= row.accuracy <= high for row in test for low, high in [picked.interval(row.scale)]]
+            [
+                low <= row.accuracy <= high
+                for row in test
+                for low, high in [picked.interval(row.scale)]
+            ]
         )
         errors = [f"{mean_error(fit, test):.2f}" for fit in fits]
         rows.append([label, str(len(train)), str(len(test)), *errors, f"{covered:.0%}"])
@@ -157,7 +161,9 @@ def table(head: list[str], rows: Rows) -> str:
 def page() -> str:
     train, test = read_grid("resnet_cifar10")
     cores = len(os.sched_getaffinity(0))
-    versions = f"Python {platform.python_version()}, numpy {np.__version__}, scipy {scipy.__version__}"
+    versions = (
+        f"Python {platform.python_version()}, numpy {np.__version__}, scipy {scipy.__version__}"
+    )
     today = datetime.now(timezone.utc).date()
     return f"""# The predictor, measured
 

@@ -135,9 +135,7 @@ def test_leave_one_out_is_what_refitting_without_each_point_gives(options):
     generator = np.random.default_rng(0)
     ends = [Scale(0.4, 1, 1), Scale(1, 0.4, 1), Scale(1, 1, 0.4), Scale()]
     inner = [Scale(*map(float, p)) for p in generator.uniform(0.45, 0.95, (12, 3))]
-    noisy = {
-        s: gentle(*s) + 0.002 * float(generator.standard_normal()) for s in [*ends, *inner]
-    }
+    noisy = {s: gentle(*s) + 0.002 * float(generator.standard_normal()) for s in [*ends, *inner]}
     observations = [Observation(s, a) for s, a in noisy.items()]
     errors = []
     for left_out in inner:

@@ -10,7 +10,9 @@ from triprune.report.budget_curves import budget_picture, to_html, to_png
 def picture():
     plan = schedule(0.5)
     scales = [Scale(), *plan.depth, *plan.width, *plan.resolution]
-    observations = [Observation(s, 0.9 * s.depth**0.1 * s.width**0.1 * s.resolution**0.2) for s in scales]
+    observations = [
+        Observation(s, 0.9 * s.depth**0.1 * s.width**0.1 * s.resolution**0.2) for s in scales
+    ]
     return budget_picture(fit_predictor(observations), observations)
 
 
