@@ -121,7 +121,7 @@ def test_bounds_that_cannot_spend_the_budget_spend_what_they_can(falling):
 
 
 def test_a_budget_below_the_bounds_says_the_smallest_that_can_be_met(falling):
-    bounds = {axis: (0.8, 1.0) for axis in AXES}
+    bounds = dict.fromkeys(AXES, (0.8, 1.0))
     with pytest.raises(BudgetError, match=r"32\.8%"):
         choose_scale(falling, budget="20%", bounds=bounds)
     assert choose_scale(falling, budget=0.8**5, bounds=bounds).cost == pytest.approx(0.8**5)

@@ -62,13 +62,13 @@ def test_a_byte_order_mark_capitals_spaces_other_columns_and_blank_lines_do_no_h
     ],
 )
 def test_a_malformed_file_is_refused_by_line_and_reason(file, content, reason):
-    with pytest.raises(FileFormatError, match="observations.csv") as caught:
+    with pytest.raises(FileFormatError, match=r"observations\.csv") as caught:
         read_observations(file(content))
     assert reason in str(caught.value)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(FileFormatError, match="nothing.csv: No such file"):
+    with pytest.raises(FileFormatError, match=r"nothing\.csv: No such file"):
         read_observations(tmp_path / "nothing.csv")
     with pytest.raises(FileFormatError, match="directory"):
         read_observations(tmp_path)
