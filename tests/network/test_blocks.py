@@ -43,6 +43,11 @@ def test_known_counts(name: str) -> None:
     assert all(block.kind == kind and block.params > 0 and block.macs > 0 for block in blocks)
 
 
+def test_a_block_that_must_stay_is_called_by_its_own_name() -> None:
+    refused = dict(removable_blocks(build_model("resnet20"), torch.randn(1, 3, 32, 32)).refused)
+    assert refused == dict.fromkeys(["layer2.0", "layer3.0"], "its shortcut changes the shape")
+
+
 def test_the_macs_and_params_of_a_block_are_those_that_go() -> None:
     model = build_model("resnet20")
     block = removable_blocks(model, torch.randn(2, 3, 32, 32)).blocks[0]

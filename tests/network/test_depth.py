@@ -22,12 +22,9 @@ from triprune.network.depth import blocks_to_remove, remove_blocks, score_blocks
 # Where each model's blocks end their branch: zeroing that layer's output zeroes the branch.
 BRANCH_END = {
     "resnet20": "bn2",
-    "resnet20-b": "bn2",
     "torchvision:resnet18": "bn2",
-    "torchvision:resnet50": "bn3",
     "torchvision:regnet_y_400mf": "f",
     "torchvision:mobilenet_v2": "conv",
-    "torchvision:mobilenet_v3_large": "block",
     "torchvision:efficientnet_b0": "block",
     "torchvision:convnext_tiny": "block",
     "timm:resnet50": "bn3",
@@ -59,7 +56,7 @@ def zeroed(model: nn.Module, names: tuple[str, ...], end: str) -> nn.Module:
 
 
 def picture(name: str) -> torch.Tensor:
-    pixels = 64 if ":" in name else 32
+    pixels = 48 if ":" in name else 32
     return torch.randn(2, 3, pixels, pixels, generator=torch.Generator().manual_seed(1))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from torch import nn
@@ -42,7 +43,12 @@ def judge(
     free = _with_free_channels(model, example, exact, calls)
     refused |= {c.name: _BOUND for c in exact if c not in free}
     free.sort(key=lambda c: calls.order.index(model.get_submodule((*c.branch, c.owner)[0])))
-    return free, {name: reason for name, reason in refused.items() if reason}
+    owners = Counter(c.owner for c in candidates.values())
+    return free, {
+        c.owner if c.owner and owners[c.owner] == 1 else name: refused[name]
+        for name, c in candidates.items()
+        if refused[name]
+    }
 
 
 def _miscalled(model: nn.Module, candidate: Candidate, calls: Calls) -> str:
