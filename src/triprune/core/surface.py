@@ -37,6 +37,7 @@ class Surface:
         side = 25 if isinstance(self.cost, SmoothCost) else 9
         low, high = self._smallest_box()
         peaks: list[Array] = []
+        lowest = np.inf
         for solved in range(3):
             first, second = np.delete(_AXES, solved)
             grid = np.empty((side, side, 3))
@@ -47,11 +48,12 @@ class Surface:
             on_level = np.abs(log_cost(self.cost, points) - self.level) < 1e-6
             scores = np.where(on_level, self.score(points), -np.inf).reshape(side, side)
             peaks.append(points.reshape(side, side, 3)[_peaks(scores)])
+            lowest = min(lowest, float(scores[np.isfinite(scores)].min(initial=np.inf)))
         candidates = np.concatenate(peaks)
         scores = self.score(candidates)
         order = np.argsort(-scores, kind="stable")
         # Climbing gains little over a grid this fine: far lower peaks cannot win.
-        within = scores[order] >= scores.max() - 0.5 * (scores.max() - scores.min())
+        within = scores[order] >= scores.max() - 0.2 * (scores.max() - lowest)
         return _spaced(candidates[order][within], 0.05 * float((high - low).max()))[:6]
 
     def climb(self, start: Array) -> Array:
