@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from engine_bars import bars_section
+
 ROOT = Path(__file__).parents[1]
 ALLOWED_LOSS = 0.002  # accuracy that a variant may lose on average and still be a default
 
@@ -23,7 +25,8 @@ This page is written by `python benchmarks/engine_report.py` from the files unde
 from `benchmarks/engine_accuracy.py`. Accuracies are of the CIFAR-10 test set, measured once at
 the end of each training on all 50,000 training images unless said otherwise; ± is the standard
 deviation over seeds. A variant that loses more than 0.2 points on average against plain fp32 on
-the same seeds is never a default.
+the same seeds is never a default. A variant is a precision and a layout; without a layout it ran in
+NCHW if it is fp32 or tf32, and in NHWC if it is bf16 or fp16.
 """
 
 
@@ -50,7 +53,8 @@ def page(folder: Path) -> str:
     ]
     speeds = [item for item in measured if item[1]["kind"] == "train speed"]
     accuracies = [item for item in measured if item[1]["kind"] == "engine accuracy"]
-    parts = [INTRO, "## Speed\n"]
+    parts = [INTRO, "## Bars\n", bars_section([content for _, content in measured])]
+    parts += ["## Speed\n"]
     parts += [speed_section(*item) for item in speeds] or ["Not measured yet.\n"]
     parts += ["## Accuracy\n"]
     parts += [accuracy_section(*item) for item in accuracies] or ["Not measured yet.\n"]
@@ -61,9 +65,9 @@ def speed_section(name: str, measured: dict[str, Any]) -> str:
     settings = measured["settings"]
     lines = [
         f"### {settings['model']}, batch {settings['batch_size']}: {machine(measured)}\n",
-        f"Images per second of all trainings together: median of {settings['rounds']} rounds, "
-        f"lowest to highest (`{name}`). The ordinary trainer has {settings['workers']} loader "
-        "workers. `xN` is N trainings side by side.\n",
+        "Images per second of all trainings together: median over the rounds "
+        f"({settings['rounds']}), lowest to highest (`{name}`). The ordinary trainer has "
+        f"{settings['workers']} loader workers. `xN` is N trainings side by side.\n",
         "| what | images/s | lowest–highest | × ordinary |",
         "|---|---|---|---|",
     ]
@@ -88,8 +92,9 @@ def accuracy_section(name: str, measured: dict[str, Any]) -> str:
     recipe = settings["recipe"]
     lines = [
         f"### {recipe['epochs']} epochs on {settings['images']:,} images: {machine(measured)}\n",
-        f"Batch {recipe['batch_size']}, rate {recipe['rate']:g}, {recipe['schedule']}, weight "
-        f"decay {recipe['weight_decay']:g} (`{name}`).\n",
+        f"Batch {recipe['batch_size']}, rate {recipe['rate']:g}, {recipe['schedule']}, "
+        f"{warm_up(recipe)}, weight decay {recipe['weight_decay']:g}, "
+        f"{recipe.get('padding', 'reflect')} padding (`{name}`).\n",
         "| model | variant | seeds | accuracy | against fp32 | verdict |",
         "|---|---|---|---|---|---|",
         *accuracy_rows(measured["rows"]),
@@ -102,6 +107,11 @@ def accuracy_section(name: str, measured: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def warm_up(recipe: dict[str, Any]) -> str:
+    epochs = recipe.get("warmup_epochs", 0)
+    return f"warm-up of {epochs:g} epochs" if epochs else "no warm-up"
+
+
 def accuracy_rows(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Yield a table row for each model and variant, compared with fp32 on the seeds both have."""
     scores: dict[tuple[str, str], dict[int, float]] = {}
@@ -112,10 +122,10 @@ def accuracy_rows(rows: list[dict[str, Any]]) -> Iterator[str]:
         values = list(by_seed.values())
         spread = f" ± {100 * statistics.stdev(values):.2f}" if len(values) > 1 else ""
         mean = f"{100 * statistics.fmean(values):.2f}{spread} %"
-        plain = scores.get((model, "fp32"), {})
+        plain = scores.get((model, "fp32")) or scores.get((model, "fp32-nchw"), {})
         gains = [by_seed[seed] - plain[seed] for seed in by_seed if seed in plain]
         against, verdict = "–", "–"
-        if gains and variant != "fp32":
+        if gains and by_seed is not plain:
             gain = statistics.fmean(gains)
             against = f"{100 * gain:+.2f} points"
             verdict = "holds" if gain >= -ALLOWED_LOSS else "loses: off by default"

@@ -32,6 +32,16 @@ def test_layouts():
     assert memory_format("auto", "fp32", CPU) == torch.channels_last
     assert memory_format("nchw", "bf16", CPU) == torch.contiguous_format
     assert memory_format("auto", "bf16", CUDA) == torch.channels_last
+    assert memory_format("auto", "fp32", CUDA) == torch.contiguous_format
+
+
+def test_the_default_on_cuda_is_tf32_with_channels_last():
+    assert resolved_precision("auto", CUDA) == "tf32"
+    assert memory_format("auto", "tf32", CUDA) == torch.channels_last
+
+
+def test_the_default_on_the_cpu_is_fp32():
+    assert resolved_precision("auto", CPU) == "fp32"
 
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16"])
