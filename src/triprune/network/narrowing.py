@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from torch import nn
-from torch.nn.modules.conv import _ConvNd
 
 from triprune.errors import InputError, SurgeryError
-from triprune.network.channels.coupling import IGNORED, Coupling, Mask, couple, producers
+from triprune.network.channels.coupling import IGNORED, Coupling, Mask, couple
 from triprune.network.channels.flow import ChannelFlow
 from triprune.network.channels.following import follow_channels
 from triprune.network.checking import TOLERANCE, largest_difference, masked
 from triprune.network.matching import Chosen, match
 from triprune.network.plan import Plan
 from triprune.network.running import run_example
+from triprune.network.slicing import sharing_copy, slice_model
 from triprune.network.width import Scoring, choose_classes, cuts_of, kept_count
 
 
@@ -42,22 +42,24 @@ def narrow(original: nn.Module, example: torch.Tensor, draft: Plan, order: Narro
     flow = follow_channels(original, example)
     residual = tuple(name for name in draft.removed_blocks if name not in order.dense)
     reference = replace(draft, removed_blocks=residual).cut_view(original)
-    trouble = ""
+    shallow = draft.cut_view(original) if order.dense else reference
+    trouble = "its channels are split into parts that would differ"
     for strict in (False, True):
         coupling = couple(flow, original, kept_whole=order.kept_whole, strict=strict)
         choose = _choose if strict or not flow.ledger.shuffled else _choose_matched
-        chosen = choose(flow, coupling, (original, example), draft, order)
-        if chosen is None or (not strict and _uneven_parts(flow, coupling, chosen.stay)):
+        chosen = choose(flow, coupling, (shallow, example), draft.removed_blocks, order)
+        if chosen is None:
             continue
-        width = _realised_width(flow, original, coupling, chosen.stay, draft.removed_blocks)
+        width = _realised_width(coupling, chosen.stay, draft.removed_blocks)
         plan = replace(
             draft,
             cuts=chosen.cuts,
             realised=replace(draft.realised, width=width),
             notes=_notes(flow, original, coupling, chosen.stay, order),
         )
-        masked_by = (reference, chosen.stay)
-        trouble = _trouble(flow, plan.cut_view(original), example, masked_by=masked_by)
+        cut = sharing_copy(shallow)
+        slice_model(cut, chosen.cuts)
+        trouble = _trouble(flow, cut, example, masked_by=(reference, chosen.stay))
         if not trouble:
             _require_room(plan, order)
             return plan
@@ -72,25 +74,26 @@ def _choose(
     flow: ChannelFlow,
     coupling: Coupling,
     subject: tuple[nn.Module, torch.Tensor],
-    draft: Plan,
+    removed: tuple[str, ...],
     order: Narrowing,
-) -> Chosen:
-    """Keep the best channels of every group, in their old order."""
-    original, _ = subject
+) -> Chosen | None:
+    """Keep the best channels of every group, in their old order, if equal parts stay equal."""
     stay = choose_classes(coupling, order.scoring, keep=order.keep, round_to=order.round_to)
-    stay &= ~_unwritten(flow, original, coupling, draft.removed_blocks)
-    return Chosen(stay, cuts_of(flow, draft.cut_view(original), stay))
+    if _uneven_parts(flow, coupling, stay):
+        return None
+    stay &= ~_unwritten(coupling, removed)
+    return Chosen(stay, cuts_of(flow, subject[0], stay))
 
 
 def _choose_matched(
     flow: ChannelFlow,
     coupling: Coupling,
     subject: tuple[nn.Module, torch.Tensor],
-    draft: Plan,
+    removed: tuple[str, ...],
     order: Narrowing,
 ) -> Chosen | None:
     """Keep, of channels that are shuffled by number, those that find a place."""
-    if draft.removed_blocks:
+    if removed:
         return None
     widths = (order.keep, order.round_to)
     return match(flow, coupling, subject, scoring=order.scoring, widths=widths)
@@ -101,21 +104,14 @@ def _uneven_parts(flow: ChannelFlow, coupling: Coupling, stay: Mask) -> bool:
     return any(len(set(counts)) > 1 for counts in kept)
 
 
-def _unwritten(
-    flow: ChannelFlow, model: nn.Module, coupling: Coupling, removed: tuple[str, ...]
-) -> Mask:
+def _unwritten(coupling: Coupling, removed: tuple[str, ...]) -> Mask:
     """Return the classes that only removed blocks write."""
-    inside, outside = (np.zeros(len(coupling.group_of), bool) for _ in range(2))
-    for name, labels in producers(flow, model).items():
-        gone = any(name == block or name.startswith(f"{block}.") for block in removed)
-        if gone or not _passes_on(model.get_submodule(name)):
-            (inside if gone else outside)[coupling.classes[labels]] = True
-    return inside & ~outside
 
+    def is_gone(layer: str) -> bool:
+        return any(layer == block or layer.startswith(f"{block}.") for block in removed)
 
-def _passes_on(layer: nn.Module) -> bool:
-    """Tell whether the layer only carries on the channels that somebody else writes."""
-    return isinstance(layer, _ConvNd) and 1 < layer.in_channels == layer.groups
+    gone = [all(map(is_gone, group.written_by)) for group in coupling.groups]
+    return (coupling.group_of >= 0) & np.array([*gone, False])[coupling.group_of]
 
 
 def _trouble(
@@ -149,17 +145,11 @@ def _require_room(plan: Plan, order: Narrowing) -> None:
         )
 
 
-def _realised_width(
-    flow: ChannelFlow,
-    model: nn.Module,
-    coupling: Coupling,
-    stay: Mask,
-    removed: tuple[str, ...],
-) -> float:
+def _realised_width(coupling: Coupling, stay: Mask, removed: tuple[str, ...]) -> float:
     """Return the kept part of all channels, but for those that no network may lose."""
     told = np.isin(np.arange(len(stay)), list(coupling.reasons))
     counted = (coupling.group_of >= 0) & (~coupling.pinned | told)
-    counted &= ~_unwritten(flow, model, coupling, removed)
+    counted &= ~_unwritten(coupling, removed)
     return float(stay[counted].mean()) if counted.any() else 1.0
 
 

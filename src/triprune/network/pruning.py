@@ -7,6 +7,7 @@ masked, and the two must agree.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping
 
 import torch
@@ -63,8 +64,9 @@ def prune(
         dense=frozenset(block.name for block in going if block.kind == "dense"),
     )
     plan = narrow(original, example, draft, order)
-    _run_at_resolution(original, example, plan)
-    return plan.apply(model), plan
+    pruned = plan.apply(model)
+    _run_at_resolution(pruned, example, plan)
+    return pruned, plan
 
 
 def _prepared(
@@ -128,13 +130,13 @@ def _resolution(example: torch.Tensor, keep: float) -> tuple[int, float]:
     return pixels, pixels / side
 
 
-def _run_at_resolution(original: nn.Module, example: torch.Tensor, plan: Plan) -> None:
+def _run_at_resolution(pruned: nn.Module, example: torch.Tensor, plan: Plan) -> None:
     if plan.realised.resolution >= 1.0:
         return
     sides = [max(1, int(n * plan.realised.resolution + 0.5)) for n in example.shape[2:]]
     smaller = functional.interpolate(example, size=sides)
     try:
-        run_example(plan.cut_view(original), smaller)
+        run_example(copy.deepcopy(pruned).cpu().float(), smaller)
     except InputError as error:
         raise SurgeryError(
             f"a resolution of {plan.resolution_px} px",
