@@ -43,6 +43,15 @@ PLAIN = ["vgg16-bn", "torchvision:googlenet", "torchvision:shufflenet_v2_x1_0", 
 LAYERS = (nn.Conv2d, nn.Linear)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Small operators gain nothing from threads, and lose much where cores are shared."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @lru_cache(maxsize=1)  # the cases of one architecture follow each other
 def built(name: str) -> nn.Module:
     torch.manual_seed(0)
