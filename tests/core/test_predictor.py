@@ -106,6 +106,7 @@ def test_intervals_widen_with_the_level_and_contain_the_prediction(grid):
     scale = Scale(0.6, 0.8, 0.8)
     narrow, wide = predictor.interval(scale, 0.5), predictor.interval(scale, 0.95)
     assert wide[0] < narrow[0] < predictor(scale) < narrow[1] < wide[1]
+    assert {type(end) for end in (*narrow, *wide, predictor(scale))} == {float}
 
 
 @pytest.mark.parametrize("options", [{}, {"degree": 3}])

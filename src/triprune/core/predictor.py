@@ -97,7 +97,8 @@ class Predictor:
         quantile = float(stdtrit(self.freedom, 0.5 + level / 2.0))
         centre = float(value_at(self.form, point)[0])
         reach = quantile * math.sqrt(variance)
-        middle, low, high = from_link(np.array([centre, centre - reach, centre + reach]), link)
+        ends = from_link(np.array([centre, centre - reach, centre + reach]), link)
+        middle, low, high = (float(end) for end in ends)
         doubt = quantile * self._doubt_of_combination(point)
         return _widened(middle, low, -doubt, link), _widened(middle, high, doubt, link)
 
