@@ -1,13 +1,28 @@
-"""Owns the names of engine variants: a precision with an optional layout, as in ``tf32-nhwc``."""
+"""Owns the names of variants: a precision with an optional layout and settings of the recipe.
+
+``tf32-nhwc`` is one, ``fp16+warmup_epochs=1+padding=reflect`` another.
+"""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 from triprune.learning.recipe import Recipe
 
 
 def recipe_of(variant: str, recipe: Recipe) -> Recipe:
-    """Return ``recipe`` in the precision and layout that ``variant`` names."""
-    precision, _, layout = variant.partition("-")
-    return replace(recipe, precision=precision, layout=layout or "auto")  # pyright: ignore[reportArgumentType]
+    """Return ``recipe`` with the precision, layout and settings that ``variant`` names."""
+    engine, *settings = variant.split("+")
+    precision, _, layout = engine.partition("-")
+    changes: dict[str, object] = {"precision": precision, "layout": layout or "auto"}
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        changes[name] = _number(value)
+    return Recipe.from_mapping({**recipe.to_mapping(), **changes})
+
+
+def _number(text: str) -> object:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

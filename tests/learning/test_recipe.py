@@ -28,6 +28,10 @@ def test_the_papers_settings():
         assert recipe.fine_tuning(final=True).epochs == 60
 
 
+def test_the_papers_crops_have_black_borders():
+    assert {Recipe.preset(name).padding for name in PRESETS} == {"zero"}
+
+
 def test_fine_tuning_is_shorter_and_gentler():
     recipe = Recipe.preset("cifar10").fine_tuning()
     assert recipe.epochs == 40
@@ -72,6 +76,7 @@ def test_survives_json(name):
         ({"schedule": "linear"}, "multi-step, cosine"),
         ({"precision": "int8"}, "auto, fp32"),
         ({"layout": "hwc"}, "auto, nchw, nhwc"),
+        ({"padding": "mirror"}, "zero, reflect"),
         ({"milestones": (0.75, 0.5)}, "do not rise"),
         ({"milestones": (80, 120)}, "0 to 1"),
         ({"warmup_epochs": 160}, "all warm-up"),

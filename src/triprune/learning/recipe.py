@@ -13,6 +13,7 @@ from triprune.errors import InputError
 Schedule = Literal["multi-step", "cosine"]
 Precision = Literal["auto", "fp32", "tf32", "bf16", "fp16"]
 Layout = Literal["auto", "nchw", "nhwc"]
+Padding = Literal["zero", "reflect"]
 FINE_TUNING_RATE = 0.1  # of the rate from scratch: the paper says only "a small learning rate"
 
 
@@ -22,8 +23,10 @@ class Recipe:
 
     ``milestones`` are fractions of the training at which the multi-step rate is divided by ten,
     so that they keep their meaning when ``epochs`` changes. ``distillation`` is the weight of the
-    original model's soft answers in the loss. ``precision`` and ``layout`` "auto" are the fastest
-    that were shown to keep accuracy on the device at hand (docs/results/engine.md).
+    original model's soft answers in the loss. ``padding`` fills the border of the random crops:
+    black pixels, as in the published trainings, or the image mirrored. ``precision`` and
+    ``layout`` "auto" are the fastest that were shown to keep accuracy on the device at hand
+    (docs/results/engine.md).
     """
 
     epochs: int = 160
@@ -38,6 +41,7 @@ class Recipe:
     distillation: float = 0.0
     temperature: float = 4.0
     augment: bool = True
+    padding: Padding = "zero"
     precision: Precision = "auto"
     layout: Layout = "auto"
     round_epochs: int = 40
@@ -53,6 +57,7 @@ class Recipe:
         _one_of(self.schedule, "schedule", get_args(Schedule))
         _one_of(self.precision, "precision", get_args(Precision))
         _one_of(self.layout, "layout", get_args(Layout))
+        _one_of(self.padding, "padding", get_args(Padding))
         object.__setattr__(self, "milestones", tuple(self.milestones))
         for milestone in self.milestones:
             _between(milestone, "milestones", 0.0, 1.0)

@@ -68,7 +68,7 @@ class Step:
         """Take the next step of the epoch."""
         pixels, labels, rate = self.feed.next()
         if self._recipe.augment:
-            pixels = augment(pixels, self.feed.generator)
+            pixels = augment(pixels, self.feed.generator, self._recipe.padding)
         inputs = torch.addcmul(self._shift, pixels.float(), self._scale)
         inputs = inputs.contiguous(memory_format=self._layout)
         with autocast(self.precision, self.device):
