@@ -21,6 +21,7 @@ from engine_accuracy import Case
 from triprune.learning.feed import seed_for
 from triprune.learning.images import ImageSet
 from triprune.learning.job import Job, TrainResult
+from triprune.learning.precision import switches
 from triprune.learning.recipe import Recipe
 from triprune.learning.side_by_side import train_side_by_side
 from variants import recipe_of
@@ -51,7 +52,9 @@ def main() -> None:
     for case, outcome in zip(cases, outcomes, strict=True):
         if not isinstance(outcome, TrainResult):
             raise outcome
-        plain = textbook_losses(case.build().to(settings.device), images, recipe, seed=case.seed)
+        model = case.build().to(settings.device)
+        with switches("fp32", images.images.device):
+            plain = textbook_losses(model, images, recipe, seed=case.seed)
         ours = [record.loss for record in outcome.history]
         print(f"{case.name} ({outcome.engine})")
         for epoch, (mine, theirs) in enumerate(zip(ours, plain, strict=True), start=1):
