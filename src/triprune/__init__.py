@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     from triprune.network.plan import Plan
     from triprune.network.profile import Profile, profile
     from triprune.network.pruning import prune
+    from triprune.run.compress import compress
+    from triprune.run.fake import FakeTrainer
+    from triprune.run.own_training import OwnTraining
+    from triprune.run.result import Result
+    from triprune.run.spec import Settings
     from triprune.saving import load, load_plan, save
 
 __version__ = "0.1.0"
@@ -46,26 +51,31 @@ _HOME = {
     "CalibratedCost": "triprune.core.cost",
     "Choice": "triprune.core.choice",
     "Evaluation": "triprune.learning.evaluation",
+    "FakeTrainer": "triprune.run.fake",
     "ImageSet": "triprune.learning.images",
     "Job": "triprune.learning.job",
     "Latency": "triprune.network.latency",
     "Lattice": "triprune.core.lattice",
     "Observation": "triprune.core.observation",
+    "OwnTraining": "triprune.run.own_training",
     "Plan": "triprune.network.plan",
     "Predictor": "triprune.core.predictor",
     "Profile": "triprune.network.profile",
     "Quote": "triprune.core.choice",
     "Reading": "triprune.learning.loading",
     "Recipe": "triprune.learning.recipe",
+    "Result": "triprune.run.result",
     "Scale": "triprune.core.scale",
     "Schedule": "triprune.core.schedule",
     "SealedTest": "triprune.learning.images",
+    "Settings": "triprune.run.spec",
     "Splits": "triprune.learning.images",
     "TrainResult": "triprune.learning.job",
     "block_scores": "triprune.learning.probe",
     "build_model": "triprune.learning.models",
     "card_normalisation": "triprune.learning.normalisation",
     "choose_scale": "triprune.core.choice",
+    "compress": "triprune.run.compress",
     "evaluate": "triprune.learning.evaluation",
     "evaluate_final": "triprune.learning.evaluation",
     "fit_predictor": "triprune.core.fitting",
@@ -94,20 +104,24 @@ __all__ = [
     "CalibratedCost",
     "Choice",
     "Evaluation",
+    "FakeTrainer",
     "ImageSet",
     "Job",
     "Latency",
     "Lattice",
     "Observation",
+    "OwnTraining",
     "Plan",
     "Predictor",
     "Profile",
     "Quote",
     "Reading",
     "Recipe",
+    "Result",
     "Scale",
     "Schedule",
     "SealedTest",
+    "Settings",
     "Splits",
     "TrainResult",
     "__version__",
@@ -115,6 +129,7 @@ __all__ = [
     "build_model",
     "card_normalisation",
     "choose_scale",
+    "compress",
     "evaluate",
     "evaluate_final",
     "fit_predictor",

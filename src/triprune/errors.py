@@ -19,6 +19,10 @@ Each error is built from three sentences: what was *asked*, what was *found*, an
     ├── SurgeryError                     a network that cannot be cut as asked
     ├── BudgetError                      a budget that no scale can meet
     ├── MissingExtraError                an optional package that is not installed
+    ├── RunError                         a run folder that cannot be used as asked
+    │   ├── RunLockedError               a run folder that another process is working on
+    │   ├── RunChangedError              a run that was begun with another model, data or settings
+    │   └── ArtifactError                a stored result that is damaged
     ├── NotIdentifiedError               observations that do not determine what was asked of them
     └── TrainingError                    a training that could not go on
         ├── DivergedError                the loss became infinite, undefined or far too large
@@ -95,6 +99,22 @@ class MissingExtraError(TripruneError):
 
 class NotIdentifiedError(TripruneError):
     """Observations that do not determine what was asked of them."""
+
+
+class RunError(TripruneError):
+    """A run folder that cannot be used as asked."""
+
+
+class RunLockedError(RunError):
+    """A run folder that another process is working on."""
+
+
+class RunChangedError(RunError):
+    """A run that was begun with another model, data or settings."""
+
+
+class ArtifactError(RunError):
+    """A stored result that is damaged."""
 
 
 class TrainingError(TripruneError):

@@ -41,6 +41,17 @@ def test_every_cut_of_a_checkpoint_is_refused(tmp_path):
             read_state(path)
 
 
+def test_every_flipped_bit_of_a_checkpoint_is_found(tmp_path):
+    path = write_state(tmp_path / "s.safetensors", TrainingState({"a": torch.ones(9)}, {"b": 1}))
+    content = path.read_bytes()
+    for place in range(len(content)):
+        spoiled = bytearray(content)
+        spoiled[place] ^= 1 << place % 8
+        path.write_bytes(spoiled)
+        with pytest.raises(FileFormatError):
+            read_state(path)
+
+
 def test_another_model_is_refused(tiny_net, coloured_images, tmp_path):
     path, recipe = tmp_path / "s.safetensors", Recipe(epochs=2, batch_size=16, rate=0.01)
     train(Job(tiny_net(), coloured_images(), recipe, checkpoint=path), stop=lambda _: True)

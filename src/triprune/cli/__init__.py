@@ -13,8 +13,11 @@ import typer
 
 from triprune import __version__
 from triprune.cli.data import data
+from triprune.cli.finish import choose, finish
 from triprune.cli.profile import profile
 from triprune.cli.quote import quote
+from triprune.cli.run import run
+from triprune.cli.status import status
 from triprune.errors import TripruneError
 
 app = typer.Typer(
@@ -35,7 +38,11 @@ def _root(
         raise typer.Exit
 
 
+app.command("run")(run)
+app.command("status")(status)
 app.command("quote")(quote)
+app.command("choose")(choose)
+app.command("finish")(finish)
 app.command("profile")(profile)
 app.command("data")(data)
 

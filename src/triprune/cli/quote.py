@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from triprune.core.choice import Quote
+    from triprune.core.cost import Cost
     from triprune.core.predictor import Predictor
     from triprune.core.scale import Axis
     from triprune.run.observations import ObservationFile
@@ -26,7 +27,10 @@ _BUDGETS = ("90%", "80%", "70%", "60%", "50%", "40%", "30%", "25%", "20%")
 
 def quote(
     observations: Annotated[
-        Path, typer.Argument(help="CSV with the columns depth, width, resolution, accuracy.")
+        Path,
+        typer.Argument(
+            help="A run folder, or a CSV with the columns depth, width, resolution, accuracy."
+        ),
     ],
     budget: Annotated[
         str | None, typer.Option(help="One budget instead of the table, as 50% or 0.5.")
@@ -38,14 +42,11 @@ def quote(
 ) -> None:
     """Tell which scale each budget buys and the accuracy to expect of it, without training."""
     from triprune.core.choice import quote as quote_budgets
-    from triprune.core.fitting import fit_predictor
-    from triprune.run.observations import read_observations
 
     if plot is not None and plot.suffix.lower() not in (".html", ".png"):
         raise InputError(f"--plot {plot}", "its ending is not known", "use .html or .png")
-    found = read_observations(observations)
-    predictor = fit_predictor(found.observations)
-    quotes = quote_budgets(predictor, [budget] if budget is not None else _BUDGETS)
+    found, predictor, cost = _read(observations)
+    quotes = quote_budgets(predictor, [budget] if budget is not None else _BUDGETS, cost=cost)
     if plot is not None:
         from triprune.files import write_atomically
         from triprune.report.budget_curves import budget_picture, to_html, to_png
@@ -59,6 +60,21 @@ def quote(
     _print(quotes, predictor, found)
     if plot is not None:
         typer.echo(f"Drawn to {plot}")
+
+
+def _read(source: Path) -> tuple[ObservationFile, Predictor, Cost]:
+    """Return observations, predictor and cost: a run's own, or fitted to a CSV."""
+    from triprune.core.cost import paper_cost
+    from triprune.core.fitting import fit_predictor
+    from triprune.run.observations import ObservationFile, read_observations
+
+    if source.is_dir():
+        from triprune.run.collected import read_collected
+
+        known, fitted, observed = read_collected(source)
+        return ObservationFile(observed, in_percent=False), fitted.predictor, known.cost
+    found = read_observations(source)
+    return found, fit_predictor(found.observations), paper_cost
 
 
 def _as_values(predictor: Predictor, quotes: tuple[Quote, ...], count: int) -> dict[str, Any]:

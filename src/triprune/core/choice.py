@@ -22,7 +22,7 @@ from triprune.errors import BudgetError, InputError
 _LEAST = 1e-3
 """Nobody keeps less than a thousandth of an axis."""
 
-_USED = 0.97
+USED = 0.97
 """A lattice point should use at least this part of the budget, where there is one that does."""
 
 Bounds = Mapping[Axis, tuple[float, float]]
@@ -143,7 +143,7 @@ def _best_on_lattice(predictor: Predictor, remaining: float, cost: Cost, points:
     within = costs <= remaining * (1.0 + 1e-12)
     if not within.any():
         raise _unreachable(remaining, float(costs.min()))
-    used = within & (costs >= _USED * remaining)
+    used = within & (costs >= USED * remaining)
     allowed = np.flatnonzero(used if used.any() else within)
     return points[allowed[int(np.argmax(predictor.accuracies(points[allowed])))]]
 

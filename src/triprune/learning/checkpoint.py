@@ -5,6 +5,7 @@ One file and not two, so that tensors and facts can never be of different epochs
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +39,8 @@ def write_state(path: str | Path, state: TrainingState) -> Path:
         name: tensor.detach().to("cpu", copy=True).contiguous()
         for name, tensor in state.tensors.items()
     }
-    metadata = {"format": _FORMAT, "facts": json.dumps(state.facts)}
+    facts = json.dumps(state.facts)
+    metadata = {"format": _FORMAT, "facts": facts, "sha256": _digest(tensors, facts)}
     return write_atomically(path, save(tensors, metadata=metadata))
 
 
@@ -54,6 +56,8 @@ def read_state(path: str | Path) -> TrainingState:
                 )
             facts = json.loads(metadata["facts"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if metadata["sha256"] != _digest(tensors, metadata["facts"]):
+                raise SafetensorError("its checksum does not fit")
     except FileNotFoundError as error:
         raise InputError(asked, "there is no such file", "check the path") from error
     except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
@@ -61,6 +65,14 @@ def read_state(path: str | Path) -> TrainingState:
             asked, f"the file is damaged ({error})", "delete it to start from the beginning"
         ) from error
     return TrainingState(tensors, facts)
+
+
+def _digest(tensors: Mapping[str, Tensor], facts: str) -> str:
+    digest = hashlib.sha256(facts.encode())
+    for name in sorted(tensors):
+        digest.update(f"{name} {tensors[name].dtype} {list(tensors[name].shape)}".encode())
+        digest.update(tensors[name].contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def state_of(step: Step, facts: Mapping[str, Any], history: Sequence[EpochRecord]) -> TrainingState:

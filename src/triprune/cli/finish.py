@@ -1,0 +1,41 @@
+"""``triprune choose`` and ``triprune finish``: another budget from a run's own observations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_Folder = Annotated[Path, typer.Argument(help="The folder of a triprune run.")]
+_Budget = Annotated[str, typer.Option(help="What may remain: 35% or 0.35.")]
+
+
+def choose(run: _Folder, budget: _Budget) -> None:
+    """Tell which scale another budget buys, by macs measured on the model; trains nothing."""
+    from triprune.core.budget import read_budget
+    from triprune.run.collected import open_finished
+    from triprune.run.steps import choose as choose_step
+
+    case, known, fitted = open_finished(run)
+    remaining = read_budget(budget)
+    found = choose_step(case, known, fitted, budget=remaining)
+    assert found.choice is not None
+    scale, (low, high) = found.choice.scale, found.choice.interval
+    typer.echo(
+        f"budget {remaining:.1%}: depth {scale.depth:.3f}, width {scale.width:.3f}, "
+        f"resolution {scale.resolution:.3f}; {found.macs:,} macs "
+        f"({found.macs / known.macs:.1%}); accuracy {found.choice.predicted_accuracy:.2%} "
+        f"({low:.2%} to {high:.2%})"
+    )
+    if found.choice.extrapolated:
+        typer.echo(f"warning: beyond what was observed: {', '.join(found.choice.extrapolated)}")
+
+
+def finish(run: _Folder, budget: _Budget) -> None:
+    """Prune and fine-tune for another budget; no chain is run again."""
+    from triprune.cli.run import start
+    from triprune.core.budget import read_budget
+    from triprune.run.collected import require_collected
+
+    start(require_collected(run), run, read_budget(budget))

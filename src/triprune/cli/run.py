@@ -1,0 +1,111 @@
+"""``triprune run``: from a trained model to a smaller one; run again, it goes on."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from triprune.errors import InputError
+
+if TYPE_CHECKING:
+    from triprune.run.artifacts import Survey
+    from triprune.run.spec import RunSpec
+    from triprune.run.steps import Case
+
+_STOPPED = 130
+
+
+def run(
+    out: Annotated[Path, typer.Option(help="The run folder; named again, the run goes on.")],
+    model: Annotated[str | None, typer.Option(help="As for triprune profile.")] = None,
+    weights: Annotated[Path | None, typer.Option(help="The trained .safetensors.")] = None,
+    data: Annotated[str | None, typer.Option(help="A folder, or fashion-mnist-small.")] = None,
+    budget: Annotated[str | None, typer.Option(help="What may remain: 50% or 0.5.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file instead of flags.")] = None,
+    controls: Annotated[
+        bool, typer.Option("--controls", help="Also spend the budget on each axis alone.")
+    ] = False,
+    seeds: Annotated[int, typer.Option(help="Final fine-tunings of each choice.")] = 1,
+    rounds: Annotated[int, typer.Option(help="Rounds of each chain.")] = 4,
+    recipe: Annotated[
+        str | None, typer.Option(help="cifar10, tiny-imagenet, imagenet or demo.")
+    ] = None,
+    effort: Annotated[str, typer.Option(help="paper, standard or quick.")] = "standard",
+    cost: Annotated[str, typer.Option(help="macs (measured) or paper (d·w²·r²).")] = "macs",
+    executor: Annotated[str, typer.Option(help="inline or side-by-side.")] = "side-by-side",
+    seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    resolution_px: Annotated[int | None, typer.Option(help="The size to read images at.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda.")] = None,
+) -> None:
+    """Make a model smaller: observe each axis, choose jointly, fine-tune, measure."""
+    from triprune.learning.recipe import Recipe
+    from triprune.run.spec import RunSpec, default_recipe
+
+    if config is not None:
+        if model is not None or budget is not None:
+            raise InputError("--config with --model or --budget", "both say it", "give one")
+        spec = RunSpec.from_toml(config)
+    else:
+        if model is None or budget is None:
+            raise InputError("triprune run", "no model or no budget", "give --model and --budget")
+        source: dict[str, Any] = {} if data is None else {"data": data}
+        spec = RunSpec.from_mapping(
+            {
+                "model": model,
+                "weights": None if weights is None else str(weights),
+                "resolution_px": resolution_px,
+                **source,
+                "settings": {
+                    "budget": budget,
+                    "rounds": rounds,
+                    "effort": effort,
+                    "cost": cost,
+                    "controls": controls,
+                    "seeds": seeds,
+                    "seed": seed,
+                    "executor": executor,
+                    "device": device,
+                },
+            }
+        )
+        chosen = Recipe.preset(recipe) if recipe is not None else default_recipe(spec.data)
+        spec = spec.with_recipe(chosen)
+    start(spec, out)
+
+
+def start(spec: RunSpec, out: Path, budget: float | None = None) -> None:
+    """Run ``spec`` in ``out``, for another ``budget`` if one is given; print the result."""
+    from triprune.cli.outcome import print_outcome
+    from triprune.learning.progress import terminal_watcher
+    from triprune.run.opening import open_case
+    from triprune.run.pipeline import Pipeline
+    from triprune.run.store import Store
+
+    try:
+        pipeline = Pipeline(open_case(spec, [terminal_watcher()]), Store(out), _announce)
+        result = pipeline.run(budget)
+        home = result.save(out / "small" / f"{100 * result.outcome.budget:g}")
+    except KeyboardInterrupt:
+        typer.echo("\nStopped; nothing finished is lost. The same command goes on.", err=True)
+        sys.exit(_STOPPED)
+    print_outcome(result.outcome)
+    typer.echo(f"The smaller model: {home}\nEverything else:   {out}")
+
+
+def _announce(case: Case, known: Survey) -> None:
+    from triprune.learning.progress import clock
+    from triprune.run.estimate import estimate
+
+    expected = estimate(case, known)
+    lines = [
+        f"original: accuracy {known.accuracy:.2%} on validation images, {known.macs:,} macs, "
+        f"{known.params:,} params",
+        f"to do: {expected.rounds} models in three chains, then {expected.finals} final "
+        f"fine-tunings; {expected.epochs} epochs in all",
+    ]
+    if expected.seconds is not None:
+        lines.append(f"about {clock(expected.seconds)} (h:mm:ss or m:ss) from the beginning")
+    typer.echo("\n".join([*lines, *(f"note: {note}" for note in known.notes)]))

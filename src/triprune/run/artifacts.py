@@ -1,0 +1,191 @@
+"""Owns what a run stores: a frozen value for each step; knows of no file (the store does)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from statistics import fmean, stdev
+from typing import Any, Literal
+
+from torch import Tensor
+
+from triprune.core.choice import Choice
+from triprune.core.cost import CalibratedCost
+from triprune.core.lattice import Lattice
+from triprune.core.observation import Observation
+from triprune.core.predictor import Predictor
+from triprune.core.scale import Axis, Scale
+from triprune.network.plan import Plan
+
+Spends = Axis | Literal["joint"]
+Parts = tuple[dict[str, Any], dict[str, Tensor]]
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What is known of the original before any training: its score, costs, integers and blocks."""
+
+    accuracy: float
+    macs: int
+    params: int
+    lattice: Lattice
+    cost: CalibratedCost
+    block_scores: dict[str, float]
+    notes: tuple[str, ...] = ()
+
+    def to_parts(self) -> Parts:
+        """Return plain values."""
+        return asdict(self), {}
+
+    @classmethod
+    def from_parts(cls, values: dict[str, Any], tensors: dict[str, Tensor]) -> Survey:
+        """Rebuild the survey."""
+        del tensors
+        cost = {name: tuple(numbers) for name, numbers in values["cost"].items()}
+        given: dict[str, Any] = {
+            **values,
+            "lattice": Lattice(**values["lattice"]),
+            "cost": CalibratedCost(**cost),
+            "notes": tuple(values["notes"]),
+        }
+        return cls(**given)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainedModel:
+    """A pruned, fine-tuned model: plan and tensors, its validation accuracy, what it costs."""
+
+    plan: Plan
+    tensors: dict[str, Tensor]
+    accuracy: float
+    macs: int
+    params: int
+    epochs: int
+
+    @property
+    def observation(self) -> Observation:
+        """What the model teaches the predictor."""
+        return Observation(self.plan.realised, self.accuracy, self.macs, self.params)
+
+    def to_parts(self) -> Parts:
+        """Return the plan and the measurements as plain values, and the tensors."""
+        values = {
+            "plan": self.plan.to_json(),
+            "accuracy": self.accuracy,
+            "macs": self.macs,
+            "params": self.params,
+            "epochs": self.epochs,
+        }
+        return values, self.tensors
+
+    @classmethod
+    def from_parts(cls, values: dict[str, Any], tensors: dict[str, Tensor]) -> TrainedModel:
+        """Rebuild the trained model."""
+        plan = Plan.from_json(values["plan"])
+        given: dict[str, Any] = {**values, "plan": plan, "tensors": tensors}
+        return cls(**given)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """The predictor, as an artifact."""
+
+    predictor: Predictor
+
+    def to_parts(self) -> Parts:
+        """Return plain values."""
+        return self.predictor.to_dict(), {}
+
+    @classmethod
+    def from_parts(cls, values: dict[str, Any], tensors: dict[str, Tensor]) -> Fitted:
+        """Rebuild the predictor."""
+        del tensors
+        return cls(Predictor.from_dict(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The scale that a budget buys, with the macs that were measured there.
+
+    ``spends`` is "joint" or the one axis that the budget is spent on. ``choice`` is None where
+    that axis alone cannot meet the budget; ``note`` says so.
+    """
+
+    spends: Spends
+    choice: Choice | None
+    macs: int = 0
+    note: str = ""
+
+    def to_parts(self) -> Parts:
+        """Return plain values."""
+        return asdict(self), {}
+
+    @classmethod
+    def from_parts(cls, values: dict[str, Any], tensors: dict[str, Tensor]) -> Chosen:
+        """Rebuild the choice."""
+        del tensors
+        told = values["choice"]
+        given: dict[str, Any] = {**values, "choice": None if told is None else _choice(told)}
+        return cls(**given)
+
+
+def _choice(told: dict[str, Any]) -> Choice:
+    lists = {name: tuple(told[name]) for name in ("interval", "binding", "extrapolated")}
+    given: dict[str, Any] = {**told, **lists, "scale": Scale(**told["scale"])}
+    return Choice(**given)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the result: a model on the test split, over all its seeds."""
+
+    name: str
+    scale: Scale
+    resolution_px: int
+    accuracies: tuple[float, ...]
+    macs: int
+    params: int
+    latency_ms: float
+
+    @property
+    def accuracy(self) -> float:
+        """The mean over the seeds."""
+        return fmean(self.accuracies)
+
+    @property
+    def spread(self) -> float | None:
+        """The standard deviation over the seeds; None for one."""
+        return stdev(self.accuracies) if len(self.accuracies) > 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The last word of a run: original, joint and controls on the test split."""
+
+    budget: float
+    rows: tuple[Row, ...]
+    latency_device: str
+    epochs: int
+    paper_epochs: int
+    notes: tuple[str, ...] = ()
+
+    def row(self, name: str) -> Row:
+        """Return the line called ``name``."""
+        return next(row for row in self.rows if row.name == name)
+
+    def to_parts(self) -> Parts:
+        """Return plain values."""
+        return asdict(self), {}
+
+    @classmethod
+    def from_parts(cls, values: dict[str, Any], tensors: dict[str, Tensor]) -> Outcome:
+        """Rebuild the outcome."""
+        del tensors
+        rows = tuple(map(_row, values["rows"]))
+        given: dict[str, Any] = {**values, "rows": rows, "notes": tuple(values["notes"])}
+        return cls(**given)
+
+
+def _row(told: dict[str, Any]) -> Row:
+    accuracies, scale = tuple(told["accuracies"]), Scale(**told["scale"])
+    given: dict[str, Any] = {**told, "accuracies": accuracies, "scale": scale}
+    return Row(**given)

@@ -1,0 +1,59 @@
+"""Owns reading a run that has its observations; refuses one that has not, and damaged ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from triprune.core.observation import Observation
+from triprune.core.scale import AXES, Scale
+from triprune.errors import RunError
+from triprune.run.artifacts import Fitted, Survey, TrainedModel
+from triprune.run.opening import open_case
+from triprune.run.spec import RunSpec
+from triprune.run.steps import Case
+from triprune.run.store import Store
+
+
+def is_run(folder: str | Path) -> bool:
+    """Whether ``folder`` is one that a run has begun in."""
+    return (Path(folder) / "run.json").is_file()
+
+
+def read_collected(folder: str | Path) -> tuple[Survey, Fitted, tuple[Observation, ...]]:
+    """Return what a run knows: the survey, the predictor and the observations behind it."""
+    store = Store(folder)
+    store.facts()
+    if not store.has("predictor"):
+        raise RunError(
+            f"the observations of {folder}",
+            "its chains are not finished",
+            "let the run go on first: the command that began it continues it",
+        )
+    known = store.read("survey", Survey)
+    keys = [f"chains/{axis}-{n}" for axis in AXES for n in range(1, 1000)]
+    rounds = [store.read(key, TrainedModel) for key in keys if store.has(key)]
+    original = Observation(Scale(), known.accuracy, known.macs, known.params)
+    observations = (original, *(each.observation for each in rounds))
+    return known, store.read("predictor", Fitted), observations
+
+
+def require_collected(folder: str | Path) -> RunSpec:
+    """Return the spec of a run whose observations are complete."""
+    read_collected(folder)
+    spec = Store(folder).facts().get("spec")
+    if spec is None:
+        raise RunError(
+            f"the run in {folder}",
+            "it was made from Python, with a model that no name leads to",
+            "call triprune.compress again with its model and data",
+        )
+    return RunSpec.from_mapping(spec)
+
+
+def open_finished(folder: str | Path) -> tuple[Case, Survey, Fitted]:
+    """Return a run's case, survey and predictor; a changed model or data is refused."""
+    spec = require_collected(folder)
+    case = open_case(spec)
+    Store(folder).begin(case.facts())
+    known, fitted, _ = read_collected(folder)
+    return case, known, fitted

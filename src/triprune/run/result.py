@@ -1,0 +1,52 @@
+"""Owns what a run hands back: the smaller model with its plan, and how it compares."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torch import nn
+
+from triprune.core.choice import Choice
+from triprune.network.plan import Plan
+from triprune.run.artifacts import Chosen, Outcome, TrainedModel
+from triprune.run.steps import restore
+from triprune.saving import save
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """The smaller model, fine-tuned, with the plan that makes it and its test accuracy.
+
+    ``accuracy`` is the mean over the seeds; ``model`` is the first seed's. ``outcome`` holds the
+    whole comparison: original, joint and controls.
+    """
+
+    model: nn.Module
+    choice: Choice
+    plan: Plan
+    outcome: Outcome
+    original: nn.Module = field(repr=False)
+
+    @classmethod
+    def of(
+        cls, original: nn.Module, chosen: Chosen, trained: TrainedModel, outcome: Outcome
+    ) -> Result:
+        """Return the result of a run from its last artifacts."""
+        assert chosen.choice is not None
+        return cls(restore(original, trained), chosen.choice, trained.plan, outcome, original)
+
+    @property
+    def accuracy(self) -> float:
+        """Accuracy on the test split."""
+        return self.outcome.row("joint").accuracy
+
+    @property
+    def macs(self) -> int:
+        """Macs of the smaller model at its resolution."""
+        return self.outcome.row("joint").macs
+
+    def save(self, folder: str | Path) -> Path:
+        """Write plan and weights to ``folder``; ``triprune.load`` reads them."""
+        return save(self.model, self.plan, folder, build=lambda: copy.deepcopy(self.original))

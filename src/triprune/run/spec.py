@@ -1,0 +1,168 @@
+# tomli, which stands in before Python 3.11, may be unknown to the type checker:
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+"""Owns what a run is asked for: a frozen spec, from TOML or flags; refuses what cannot be meant."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from triprune.core.budget import read_budget
+from triprune.errors import FileFormatError, InputError
+from triprune.learning.datasets.embedded import NAME as EMBEDDED
+from triprune.learning.recipe import Recipe
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # pyright: ignore[reportMissingImports]
+
+Effort = Literal["paper", "standard", "quick"]
+CostName = Literal["macs", "paper"]
+ExecutorName = Literal["inline", "side-by-side"]
+
+# The part of the recipe's epochs that is spent on each round, and on the final fine-tuning.
+_EFFORT: dict[str, tuple[float, float]] = {
+    "paper": (1.0, 1.0),
+    "standard": (0.25, 0.5),
+    "quick": (0.05, 0.125),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a run decides and trains, whatever the model and the data.
+
+    ``budget`` is the part of the original compute that may remain. ``recipe`` says how the
+    original was trained; ``effort`` how much of the recipe's fine-tuning is spent. ``controls``
+    also spends the budget on each axis alone; ``seeds`` repeats the final fine-tunings.
+    """
+
+    budget: float
+    rounds: int = 4
+    recipe: Recipe = field(default_factory=Recipe)
+    effort: Effort = "standard"
+    cost: CostName = "macs"
+    controls: bool = False
+    seeds: int = 1
+    seed: int = 0
+    executor: ExecutorName = "side-by-side"
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "budget", read_budget(self.budget))
+        if self.budget >= 1.0:
+            raise InputError("budget 100%", "nothing would have to go", "ask for less, as 50%")
+        for name, choices in (
+            ("effort", get_args(Effort)),
+            ("cost", get_args(CostName)),
+            ("executor", get_args(ExecutorName)),
+        ):
+            if getattr(self, name) not in choices:
+                raise InputError(
+                    f"{name} {getattr(self, name)!r}",
+                    "there is no such choice",
+                    f"give one of {', '.join(choices)}",
+                )
+        for name in ("rounds", "seeds"):
+            value: object = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InputError(f"{name} = {value!r}", "it is no count", "give 1 or more")
+
+    @property
+    def spent_recipe(self) -> Recipe:
+        """The recipe with the epochs that ``effort`` leaves of it."""
+        for_round, for_final = _EFFORT[self.effort]
+        return replace(
+            self.recipe,
+            round_epochs=max(1, round(self.recipe.round_epochs * for_round)),
+            final_epochs=max(1, round(self.recipe.final_epochs * for_final)),
+        )
+
+    def paper_epochs(self, final: bool) -> int:
+        """Return the epochs that the recipe itself gives a round, or the final fine-tuning."""
+        return self.recipe.fine_tuning(final=final).epochs
+
+    def deciding(self) -> dict[str, Any]:
+        """Return what every stored observation depends on, fit for JSON."""
+        return {
+            "budget": self.budget,
+            "rounds": self.rounds,
+            "recipe": self.spent_recipe.to_mapping(),
+            "cost": self.cost,
+            "seed": self.seed,
+        }
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return plain values for JSON; ``from_mapping`` reads them."""
+        return {**asdict(self), "recipe": self.recipe.to_mapping()}
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Settings:
+        """Return the settings with ``values``; a recipe may name a ``preset`` to begin from."""
+        given = dict(values)
+        _refuse_unknown(given, {each.name for each in fields(cls)}, "a run")
+        if "budget" not in given:
+            raise InputError("a run without a budget", "nothing says what may remain", "give one")
+        if isinstance(given.get("recipe"), Mapping):
+            changes = dict(given["recipe"])
+            begun = Recipe.preset(changes.pop("preset", "cifar10"))
+            given["recipe"] = Recipe.from_mapping({**begun.to_mapping(), **changes})
+        return cls(**given)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """One run of the command line: which model, which weights, which data, and the settings."""
+
+    model: str
+    settings: Settings
+    weights: str | None = None
+    data: str = EMBEDDED
+    resolution_px: int | None = None
+
+    def with_recipe(self, recipe: Recipe) -> RunSpec:
+        """Return the spec with another recipe."""
+        return replace(self, settings=replace(self.settings, recipe=recipe))
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return plain values for JSON; ``from_mapping`` reads them."""
+        return {**asdict(self), "settings": self.settings.to_mapping()}
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> RunSpec:
+        """Return the spec with ``values``, as JSON or a TOML file holds them."""
+        _refuse_unknown(values, {each.name for each in fields(cls)}, "a run")
+        if "model" not in values:
+            raise InputError("a run without a model", "there is nothing to prune", "name a model")
+        settings = Settings.from_mapping(values.get("settings", {}))
+        given: dict[str, Any] = {**values, "settings": settings}
+        return cls(**given)
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> RunSpec:
+        """Read a spec: ``model``, ``weights``, ``data`` and a table ``[settings]``."""
+        try:
+            return cls.from_mapping(tomllib.loads(Path(path).read_text(encoding="utf-8")))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise FileFormatError(
+                f"reading the run {path}", f"it is no TOML file ({error})", "mend or rename it"
+            ) from error
+
+
+def default_recipe(data: str) -> Recipe:
+    """Return the shipped data's own recipe, else the paper's for CIFAR-10."""
+    return Recipe.preset("demo" if data == EMBEDDED else "cifar10")
+
+
+def _refuse_unknown(given: Mapping[str, Any], known: set[str], asked: str) -> None:
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise InputError(
+            f"{asked} with {', '.join(unknown)}",
+            "there are no such settings",
+            f"use {', '.join(sorted(known))}",
+        )

@@ -1,0 +1,207 @@
+"""Owns the steps of a run: each a function from typed artifacts to one typed artifact; no files."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from triprune.core.cost import paper_cost
+from triprune.core.fitting import fit_predictor
+from triprune.core.observation import Observation
+from triprune.core.scale import AXES, Scale
+from triprune.core.schedule import Schedule, schedule
+from triprune.errors import BudgetError
+from triprune.network.blocks import BlockList
+from triprune.network.depth import score_blocks
+from triprune.network.latency import measure_latency
+from triprune.network.plan import Plan
+from triprune.network.regrowing import regrow
+from triprune.run.artifacts import Chosen, Fitted, Outcome, Row, Spends, Survey, TrainedModel
+from triprune.run.choosing import Chooser, calibrated
+from triprune.run.executor import Work
+from triprune.run.spec import RunSpec, Settings
+from triprune.run.subject import Subject
+from triprune.run.trainer import Task, Trainer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """What every step is given: the original, who trains it, and the settings."""
+
+    subject: Subject
+    trainer: Trainer
+    settings: Settings
+    spec: RunSpec | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """Return what every stored result depends on; the spec is only kept for later commands."""
+        facts = {**self.subject.facts(), **self.trainer.facts()}
+        facts["settings"] = self.settings.deciding()
+        return facts if self.spec is None else {**facts, "spec": self.spec.to_mapping()}
+
+
+def survey(case: Case) -> Survey:
+    """Score the original, find its blocks, calibrate its cost; refuse a hopeless budget."""
+    subject, budget = case.subject, case.settings.budget
+    blocks = subject.blocks()
+    lattice = subject.lattice(blocks)
+    scores = _block_scores(case, blocks)
+    macs, params = subject.cost_of(subject.model, subject.resolution_px)
+    known = Survey(0.0, macs, params, lattice, paper_cost, scores)
+    least = Scale(*(float(lattice.fractions(axis)[0]) for axis in AXES))
+    smallest = subject.macs_at(least, scores) / macs
+    if smallest > budget:
+        raise BudgetError(
+            f"budget {budget:.1%}",
+            f"the smallest this model can become has {smallest:.1%} of its macs",
+            "ask for more",
+        )
+    targets = targets_of(case.settings, known)
+    notes = targets.notes + (() if len(blocks) else ("depth is left out: no block can go",))
+    cost = calibrated(subject, known, targets) if case.settings.cost == "macs" else paper_cost
+    original = Task("original", copy.deepcopy(subject.model), subject.resolution_px)
+    return replace(known, accuracy=case.trainer.validate(original), cost=cost, notes=notes)
+
+
+def targets_of(settings: Settings, known: Survey) -> Schedule:
+    """Return the targets of the three chains (Wang et al. 2021, Algorithm 1)."""
+    return schedule(settings.budget, rounds=settings.rounds, lattice=known.lattice)
+
+
+def chain_round(
+    case: Case, known: Survey, target: Scale, previous: TrainedModel | None, *, checkpoint: Path
+) -> Work[TrainedModel]:
+    """Prune the previous round's model to ``target``, a fraction of the original; fine-tune it."""
+    start = None
+    if previous is not None:
+        start = regrow(case.subject.model, previous.plan, previous.tensors)
+    model, plan = case.subject.cut(target, known.block_scores, start=start)
+    name = next(iter(target.cut_axes()), "whole")
+    task = _task(f"{name} {getattr(plan.realised, name):.2f}", model, plan, checkpoint=checkpoint)
+    return (yield from _trained(case, replace(task, seed=case.settings.seed), plan))
+
+
+def fit(known: Survey, rounds: Sequence[TrainedModel]) -> Fitted:
+    """Fit the predictor to the original and every round."""
+    original = Observation(Scale(), known.accuracy, known.macs, known.params)
+    return Fitted(fit_predictor([original, *(each.observation for each in rounds)]))
+
+
+def choose(
+    case: Case, known: Survey, fitted: Fitted, *, budget: float, spends: Spends = "joint"
+) -> Chosen:
+    """Choose a scale by measured macs: jointly, or spending all of the budget on one axis."""
+    chooser = Chooser(case.subject, known, fitted.predictor, budget, case.settings.cost)
+    try:
+        choice = chooser.jointly() if spends == "joint" else chooser.along(spends)
+    except BudgetError as error:
+        if spends == "joint":
+            raise
+        return Chosen(spends, None, note=f"{error.asked}: {error.found}")
+    return Chosen(spends, choice, case.subject.macs_at(choice.scale, known.block_scores))
+
+
+def finish(
+    case: Case, known: Survey, chosen: Chosen, seed: int, *, checkpoint: Path
+) -> Work[TrainedModel]:
+    """Prune the *original* to the choice and fine-tune it at the chosen resolution."""
+    assert chosen.choice is not None
+    model, plan = case.subject.cut(chosen.choice.scale, known.block_scores)
+    task = _task(f"{chosen.spends}, seed {seed}", model, plan, checkpoint=checkpoint)
+    return (yield from _trained(case, replace(task, final=True, seed=seed), plan))
+
+
+def measure(
+    case: Case,
+    known: Survey,
+    finals: Mapping[str, Sequence[TrainedModel]],
+    *,
+    budget: float,
+    notes: Sequence[str] = (),
+) -> Outcome:
+    """Open the test split, once, for the original and every finished model."""
+    subject = case.subject
+    original = Task("original", copy.deepcopy(subject.model), subject.resolution_px)
+    tasks = {"original": [original]} | {
+        name: [_restored(case, name, each) for each in trained] for name, trained in finals.items()
+    }
+    costs = {"original": (known.macs, known.params)} | {
+        name: (trained[0].macs, trained[0].params) for name, trained in finals.items()
+    }
+    device = case.settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    timed = measure_latency(
+        {name: first.model for name, (first, *_) in tasks.items()},
+        {name: (subject.input_size[0], *[t[0].resolution_px] * 2) for name, t in tasks.items()},
+        device=device,
+    )
+    rows = tuple(
+        Row(
+            name=name,
+            scale=each[0].scale,
+            resolution_px=each[0].resolution_px,
+            accuracies=tuple(case.trainer.test(task) for task in each),
+            macs=costs[name][0],
+            params=costs[name][1],
+            latency_ms=timed[name].median_ms,
+        )
+        for name, each in tasks.items()
+    )
+    told = [*known.notes, *notes, *(n for each in finals.values() for n in each[0].plan.notes)]
+    return Outcome(
+        budget,
+        rows,
+        latency_device=timed["original"].device,
+        epochs=_epochs(case, known, finals, case.trainer.epochs),
+        paper_epochs=_epochs(case, known, finals, case.settings.paper_epochs),
+        notes=tuple(dict.fromkeys(told)),
+    )
+
+
+def _epochs(
+    case: Case,
+    known: Survey,
+    finals: Mapping[str, Sequence[TrainedModel]],
+    epochs: Callable[[bool], int],
+) -> int:
+    """Return the epochs of all rounds and final fine-tunings together."""
+    targets = targets_of(case.settings, known)
+    rounds = sum(len(targets.targets(axis)) for axis in AXES)
+    return rounds * epochs(False) + sum(map(len, finals.values())) * epochs(True)
+
+
+def _block_scores(case: Case, blocks: BlockList) -> dict[str, float]:
+    """Return the probes' scores, or how much the output changes where blocks cannot be probed."""
+    if not len(blocks):
+        return {}
+    subject = case.subject
+    probed = case.trainer.block_scores(copy.deepcopy(subject.model), blocks.names)
+    return probed or score_blocks(subject.model, subject.example, blocks)
+
+
+def _task(name: str, model: nn.Module, plan: Plan, *, checkpoint: Path | None = None) -> Task:
+    return Task(name, model, plan.resolution_px, scale=plan.realised, checkpoint=checkpoint)
+
+
+def _trained(case: Case, task: Task, plan: Plan) -> Work[TrainedModel]:
+    macs, params = case.subject.cost_of(task.model, task.resolution_px)
+    accuracy = yield from case.trainer.fine_tune(task)
+    tensors = {name: tensor.detach().cpu() for name, tensor in task.model.state_dict().items()}
+    epochs = case.trainer.epochs(task.final)
+    return TrainedModel(plan, tensors, accuracy, macs, params, epochs)
+
+
+def _restored(case: Case, name: str, trained: TrainedModel) -> Task:
+    return _task(name, restore(case.subject.model, trained), trained.plan)
+
+
+def restore(original: nn.Module, trained: TrainedModel) -> nn.Module:
+    """Return a stored model: the plan replayed on the original, with the stored tensors."""
+    model = trained.plan.apply(original)
+    model.load_state_dict(trained.tensors)
+    return model.eval()

@@ -1,0 +1,226 @@
+"""Owns the run folder: typed artifacts, whole and checked; refuses damage and a second writer.
+
+An artifact is a JSON file, with a safetensors file beside it where it has tensors. Tensors are
+written first: where the JSON is, the artifact is complete. Finished artifacts *are* the state of
+a run; nothing is ever overwritten.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import socket
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from safetensors.torch import load as parse_tensors
+from safetensors.torch import save as pack_tensors
+from torch import Tensor
+
+from triprune.errors import ArtifactError, InputError, RunChangedError, RunError, RunLockedError
+from triprune.files import write_atomically
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_PREFIX, _HEX = b'{"checksum":"', 64
+_FACTS = "run"
+
+
+class Artifact(Protocol):
+    """A value that can be stored: plain values for JSON, and tensors by name."""
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Return what ``from_parts`` needs."""
+        ...
+
+    @classmethod
+    def from_parts(cls, values: dict[str, Any], tensors: dict[str, Tensor]) -> Self:
+        """Rebuild the artifact."""
+        ...
+
+
+Kind = TypeVar("Kind", bound=Artifact)
+
+
+class Store:
+    """A run folder. ``key`` names an artifact by its path in the folder, without its ending."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    def has(self, key: str) -> bool:
+        """Whether the artifact is finished."""
+        return self._json(key).is_file()
+
+    def once(self, key: str, kind: type[Kind], make: Callable[[], Kind]) -> Kind:
+        """Return the stored artifact, or make and store it."""
+        if not self.has(key):
+            self.write(key, make())
+        return self.read(key, kind)
+
+    def write(self, key: str, artifact: Artifact) -> None:
+        """Store an artifact, whole or not at all, and drop the checkpoint that led to it."""
+        values, tensors = artifact.to_parts()
+        path = self._json(key)
+        _make_folder(path.parent)
+        body: dict[str, Any] = {"kind": type(artifact).__name__, "values": values}
+        if tensors:
+            packed = pack_tensors({name: _plain(tensor) for name, tensor in tensors.items()})
+            body["tensors"] = hashlib.sha256(packed).hexdigest()
+            write_atomically(path.with_suffix(".safetensors"), packed)
+        write_atomically(path, _sealed(body))
+        self.checkpoint(key).unlink(missing_ok=True)
+
+    def read(self, key: str, kind: type[Kind]) -> Kind:
+        """Return a stored artifact; any changed bit is found and named."""
+        path = self._json(key)
+        body = _opened(path)
+        tensors: dict[str, Tensor] = {}
+        if "tensors" in body:
+            packed = _bytes(path.with_suffix(".safetensors"))
+            if hashlib.sha256(packed).hexdigest() != body["tensors"]:
+                raise _damaged(path.with_suffix(".safetensors"))
+            tensors = parse_tensors(packed)
+        if body["kind"] != kind.__name__:
+            raise ArtifactError(f"reading {path}", f"it is a {body['kind']}", "name another")
+        return kind.from_parts(body["values"], tensors)
+
+    def checkpoint(self, key: str) -> Path:
+        """Return where the training that leads to an artifact keeps its last epoch."""
+        folder = self.folder / "under-way"
+        _make_folder(folder)
+        return folder / f"{key.replace('/', '-')}.safetensors"
+
+    def begin(self, facts: Mapping[str, Any]) -> None:
+        """Note what the run is made from, or refuse to go on with anything else."""
+        path = self._json(_FACTS)
+        now = json.loads(json.dumps(facts))
+        if not path.is_file():
+            _make_folder(self.folder)
+            write_atomically(path, _sealed({"kind": _FACTS, "values": now}))
+            return
+        before = self.facts()
+        for name in sorted({*before, *now} - {"spec"}):
+            if before.get(name) != now.get(name):
+                raise RunChangedError(
+                    f"going on with the run in {self.folder}",
+                    f"it was begun with another {name}: {_difference(before, now, name)}",
+                    "give what it was begun with, or another folder; nothing was changed",
+                )
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the run was made from."""
+        if not self._json(_FACTS).is_file():
+            raise RunError(
+                f"the run in {self.folder}", "there is none", "name a folder of triprune run"
+            )
+        return _opened(self._json(_FACTS))["values"]
+
+    @contextmanager
+    def locked(self) -> Generator[None, None, None]:
+        """Keep every other process from writing here; the lock goes with the process."""
+        _make_folder(self.folder)
+        try:
+            stream = (self.folder / "lock").open("a+")
+        except OSError as error:
+            raise InputError(
+                f"a run in {self.folder}", f"it takes no files ({error.strerror})", "name another"
+            ) from error
+        with stream:
+            if not _try_lock(stream.fileno()):
+                raise RunLockedError(
+                    f"a run in {self.folder}",
+                    f"{self.worker()} is working on it",
+                    "wait for it, stop it, or name another folder",
+                )
+            stream.truncate(0)
+            stream.write(f"process {os.getpid()} on {socket.gethostname()}")
+            stream.flush()
+            self._sweep()
+            yield
+
+    def worker(self) -> str | None:
+        """Return which process works on the folder, or None."""
+        try:
+            with (self.folder / "lock").open() as stream:
+                return None if _try_lock(stream.fileno()) else stream.read() or "another process"
+        except FileNotFoundError:
+            return None
+
+    def _json(self, key: str) -> Path:
+        return self.folder / f"{key}.json"
+
+    def _sweep(self) -> None:
+        """Remove what killed writers left: half a file under a hidden name."""
+        for path in self.folder.rglob(".*.*.*"):
+            path.unlink(missing_ok=True)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"a run in {folder}", f"it cannot be made a folder ({error.strerror})", "name another"
+        ) from error
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    return tensor.detach().cpu().clone().contiguous()
+
+
+def _sealed(body: Mapping[str, Any]) -> bytes:
+    """Return JSON that begins with the checksum of all that follows it."""
+    text = json.dumps(body, indent=1).encode()
+    return _PREFIX + hashlib.sha256(text).hexdigest().encode() + b'",' + text[1:] + b"\n"
+
+
+def _opened(path: Path) -> dict[str, Any]:
+    data = _bytes(path)
+    start = len(_PREFIX) + _HEX
+    text = b"{" + data[start + 2 : -1]
+    told = data[len(_PREFIX) : start].decode(errors="replace")
+    whole = data.startswith(_PREFIX) and data[start : start + 2] == b'",' and data[-1:] == b"\n"
+    if not whole or hashlib.sha256(text).hexdigest() != told:
+        raise _damaged(path)
+    return json.loads(text)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ArtifactError(
+            f"reading {path}", f"{error.strerror}", "restore it from a copy, or begin another run"
+        ) from error
+
+
+def _damaged(path: Path) -> ArtifactError:
+    return ArtifactError(
+        f"reading {path}",
+        "its checksum does not fit: it was damaged or changed",
+        "restore it from a copy, or delete it with all that was made from it; nothing was changed",
+    )
+
+
+def _difference(before: Mapping[str, Any], now: Mapping[str, Any], name: str) -> str:
+    """Name the innermost values that differ."""
+    old: Any = before.get(name)
+    new: Any = now.get(name)
+    if not (hasattr(old, "get") and hasattr(new, "get")):
+        return f"{name} was {str(old)[:40]}, is {str(new)[:40]}"
+    keys = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
+    return "; ".join(_difference(old, new, key) for key in keys[:3])

@@ -1,0 +1,110 @@
+"""Owns the model under the knife: cutting it at a scale and counting what is left, untrained."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from triprune.core.lattice import Lattice
+from triprune.core.scale import Scale
+from triprune.errors import InputError
+from triprune.network.blocks import BlockList, removable_blocks
+from triprune.network.fingerprint import fingerprint
+from triprune.network.plan import Plan
+from triprune.network.profile import example_input, profile
+from triprune.network.pruning import prune
+from triprune.network.running import run_example, working_copy
+
+_WIDTH_STEPS = 64
+_RESOLUTION_STEPS = 56
+_HELD = 4
+
+
+class Subject:
+    """The original model and the size of its input; only ever copied."""
+
+    def __init__(self, model: nn.Module, input_size: tuple[int, int, int]) -> None:
+        self.model = working_copy(model).cpu()
+        self.input_size = input_size
+        self.example = example_input(self.model, input_size)
+        self._output = run_example(self.model, self.example)
+        self._cut: OrderedDict[tuple[float, float], nn.Module] = OrderedDict()
+
+    @property
+    def resolution_px(self) -> int:
+        """The full side of the input."""
+        return self.input_size[1]
+
+    def answers(self) -> int | None:
+        """Return how many numbers the model gives for one input; None if it is no such model."""
+        output = self._output
+        return output.shape[1] if isinstance(output, torch.Tensor) and output.ndim == 2 else None
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the fingerprints of architecture and weights."""
+        digest = hashlib.sha256()
+        for name, tensor in self.model.state_dict().items():
+            digest.update(name.encode())
+            digest.update(_bytes(tensor))
+        return {"model": fingerprint(self.model), "weights": digest.hexdigest()}
+
+    def blocks(self) -> BlockList:
+        """Return the blocks that can go."""
+        return removable_blocks(self.model, self.example)
+
+    def lattice(self, blocks: BlockList) -> Lattice:
+        """Return the scales that the model can take."""
+        convolutions = [m for m in self.model.modules() if isinstance(m, nn.Conv2d)]
+        total = max(1, blocks.total)
+        return Lattice(
+            blocks=total,
+            channels=min(_WIDTH_STEPS, max((c.out_channels for c in convolutions), default=1)),
+            resolution_px=self.resolution_px,
+            fixed_blocks=total - len(blocks),
+            pixel_step=max(1, self.resolution_px // _RESOLUTION_STEPS),
+            least_px=self._least_px(),
+        )
+
+    def cut(
+        self, scale: Scale, scores: Mapping[str, float], *, start: nn.Module | None = None
+    ) -> tuple[nn.Module, Plan]:
+        """Return a pruned copy of ``start`` (the original) and its plan."""
+        begun = self.model if start is None else start
+        return prune(begun, scale, example_input=self.example, block_scores=scores)
+
+    def macs_at(self, scale: Scale, scores: Mapping[str, float]) -> int:
+        """Return the macs of the untrained model at ``scale``."""
+        key = scale.depth, scale.width
+        if key not in self._cut:
+            self._cut[key] = self.cut(Scale(*key), scores)[0]
+            while len(self._cut) > _HELD:
+                self._cut.popitem(last=False)
+        pixels = max(1, int(self.resolution_px * scale.resolution + 0.5))
+        return self.cost_of(self._cut[key], pixels)[0]
+
+    def cost_of(self, model: nn.Module, resolution_px: int) -> tuple[int, int]:
+        """Return macs and params of ``model`` at ``resolution_px``."""
+        counted = profile(model, (self.input_size[0], resolution_px, resolution_px))
+        return counted.macs, counted.params
+
+    def _least_px(self) -> int:
+        """Return the smallest side on which the network runs, by bisection."""
+        low, high = 1, self.resolution_px
+        while low < high:
+            middle = (low + high) // 2
+            try:
+                picture = example_input(self.model, (self.input_size[0], middle, middle))
+                run_example(self.model, picture)
+                high = middle
+            except InputError:
+                low = middle + 1
+        return high
+
+
+def _bytes(tensor: torch.Tensor) -> bytes:
+    return tensor.detach().contiguous().view(-1).view(torch.uint8).numpy().tobytes()

@@ -1,0 +1,147 @@
+"""Owns what the pipeline asks of a training, and the answer for labelled images.
+
+A trainer sees one task at a time and knows nothing of chains, choices or files. Its fine-tuning
+is a generator that gives way, so that an executor can run several at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from triprune.core.scale import Scale
+from triprune.errors import InputError
+from triprune.learning.evaluation import evaluate, evaluate_final
+from triprune.learning.images import ImageSet, ImageStream, Splits
+from triprune.learning.job import Job
+from triprune.learning.probe import block_scores, probe_blocks
+from triprune.learning.progress import Watcher
+from triprune.learning.recipe import Recipe
+from triprune.learning.training import Training
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """A model at a scale, to be fine-tuned in place or measured at ``resolution_px``."""
+
+    name: str
+    model: nn.Module
+    resolution_px: int
+    scale: Scale = field(default_factory=Scale)
+    final: bool = False
+    seed: int = 0
+    checkpoint: Path | None = None
+
+
+class Trainer(Protocol):
+    """Fine-tunes and measures; one score, higher is better."""
+
+    @property
+    def input_size(self) -> tuple[int, int, int]:
+        """Channels and sides of the images at full resolution."""
+        ...
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return what a stored score depends on, by name and fit for JSON."""
+        ...
+
+    def epochs(self, final: bool) -> int:
+        """Return the epochs of a round, or of the final fine-tuning."""
+        ...
+
+    def fine_tune(self, task: Task) -> Generator[None, None, float]:
+        """Train the task's model in place; give way often; return its validation score."""
+        ...
+
+    def validate(self, task: Task) -> float:
+        """Return the score that chains and choices may see."""
+        ...
+
+    def test(self, task: Task) -> float:
+        """Return the score that only the last step sees."""
+        ...
+
+    def block_scores(self, model: nn.Module, blocks: Sequence[str]) -> dict[str, float] | None:
+        """Return what each block is worth, or None where that cannot be told."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ImageTrainer:
+    """Fine-tunes classifiers on the training images by a recipe; on a GPU if there is one."""
+
+    splits: Splits
+    recipe: Recipe
+    device: str | None = None
+    watchers: Sequence[Watcher] = ()
+
+    @property
+    def input_size(self) -> tuple[int, int, int]:
+        """Channels and sides of the images at full resolution."""
+        side = self.splits.train.resolution_px
+        return len(self.splits.train.mean), side, side
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the fingerprint of the images."""
+        parts = (self.splits.train, self.splits.validation)
+        return {"data": [*map(_digest, parts), len(self.splits.test)]}
+
+    def epochs(self, final: bool) -> int:
+        """Return the recipe's epochs."""
+        return self.recipe.fine_tuning(final=final).epochs
+
+    def fine_tune(self, task: Task) -> Generator[None, None, float]:
+        """Train by the recipe, going on after the checkpoint's last epoch."""
+        job = Job(
+            task.model,
+            self.splits.train,
+            self.recipe.fine_tuning(final=task.final),
+            name=task.name,
+            validation=self.splits.validation,
+            resolution_px=task.resolution_px,
+            seed=task.seed,
+            checkpoint=task.checkpoint,
+            device=self._device(),
+        )
+        result = yield from Training(job, self.watchers, None).run()
+        assert result.accuracy is not None
+        return result.accuracy
+
+    def validate(self, task: Task) -> float:
+        """Return top-1 accuracy on the validation images."""
+        model = task.model.to(self._device())
+        found = evaluate(model, self.splits.validation, resolution_px=task.resolution_px)
+        return found.accuracy
+
+    def test(self, task: Task) -> float:
+        """Open the test split and return top-1 accuracy on it."""
+        model = task.model.to(self._device())
+        return evaluate_final(model, self.splits.test, resolution_px=task.resolution_px).accuracy
+
+    def block_scores(self, model: nn.Module, blocks: Sequence[str]) -> dict[str, float] | None:
+        """Return linear-probe importance, or None where a block is no module that can be probed."""
+        images = self.splits.train, self.splits.validation
+        try:
+            probed = model.to(self._device())
+            return block_scores(probe_blocks(probed, blocks, train=images[0], validation=images[1]))
+        except InputError:
+            return None
+
+    def _device(self) -> torch.device:
+        return torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def _digest(images: ImageSet | ImageStream) -> str:
+    """Return a hash of the images; of a stream's description, which is all that is at hand."""
+    told = [len(images), images.resolution_px, list(images.classes), images.mean, images.std]
+    digest = hashlib.sha256(repr(told).encode())
+    if isinstance(images, ImageSet):
+        for tensor in (images.labels, images.images):
+            digest.update(tensor.cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,196 @@
+from itertools import product
+
+import pytest
+import torch
+
+from triprune.core.scale import AXES, Scale
+from triprune.errors import BudgetError, InputError, RunChangedError
+from triprune.run.compress import compress
+from triprune.run.fake import FakeTrainer
+from triprune.run.own_training import OwnTraining
+from triprune.run.spec import Settings
+from triprune.run.subject import Subject
+
+
+def known_accuracy(scale: Scale) -> float:
+    return (
+        0.97
+        - 0.030 * (1 / scale.depth - 1)
+        - 0.060 * (1 / scale.width - 1)
+        - 0.045 * (1 / scale.resolution - 1)
+    )
+
+
+def counted(scale: Scale) -> int:
+    """Return by hand the macs of a SmallResNet of 32 channels at full stride, from 32 px."""
+    blocks, channels, side = (round(whole * x) for whole, x in zip((4, 32, 32), scale, strict=True))
+    return side**2 * (27 * channels + blocks * 18 * channels**2) + 10 * channels
+
+
+@pytest.mark.parametrize("budget", [0.6, 0.35])
+def test_a_known_optimum_is_found(small, budget):
+    model = small.SmallResNet(channels=32, stride=1)
+    result = compress(model, FakeTrainer(known_accuracy), budget=budget)
+    sides = [n / 4 for n in range(1, 5)], *[[n / 32 for n in range(8, 33)]] * 2
+    costs = {Scale(*point): counted(Scale(*point)) / counted(Scale()) for point in product(*sides)}
+    used = [scale for scale, cost in costs.items() if 0.97 * budget <= cost <= budget]
+    best = max(used, key=known_accuracy)
+    assert result.macs == counted(result.choice.scale)
+    assert 0.97 * budget <= result.macs / counted(Scale()) <= budget
+    assert result.accuracy == known_accuracy(result.choice.scale)
+    assert result.accuracy > known_accuracy(best) - 5e-4
+    assert max(abs(a - b) for a, b in zip(result.choice.scale, best, strict=True)) < 0.1
+
+
+def test_real_training_end_to_end(real_run, small):
+    _, model, result = real_run
+    names = [row.name for row in result.outcome.rows]
+    assert names == ["original", "joint", *AXES]
+    original, joint = result.outcome.row("original"), result.outcome.row("joint")
+    assert 0.97 * 0.5 <= joint.macs / original.macs <= 0.5
+    assert len(joint.accuracies) == 2
+    assert joint.spread is not None
+    assert all(row.macs <= 0.5 * original.macs for row in result.outcome.rows[1:])
+    assert all(row.latency_ms > 0 for row in result.outcome.rows)
+    assert result.outcome.epochs == 2 * 6 + 2 * 2 * 4
+    assert result.plan.apply(model).state_dict().keys() == result.model.state_dict().keys()
+
+
+def test_the_result_is_saved_and_loaded(real_run, small, tmp_path):
+    from triprune.saving import load
+
+    _, _, result = real_run
+    loaded = load(result.save(tmp_path / "small"), build=small.make)
+    images = torch.rand(2, 3, result.plan.resolution_px, result.plan.resolution_px)
+    assert torch.equal(loaded.eval()(images), result.model(images))
+
+
+def test_each_round_is_cut_from_the_round_before(real_run):
+    from triprune.run.artifacts import TrainedModel
+    from triprune.run.store import Store
+
+    store = Store(real_run[0])
+    for axis in AXES:
+        first, second = (store.read(f"chains/{axis}-{n}", TrainedModel) for n in (1, 2))
+        assert getattr(second.plan.realised, axis) < getattr(first.plan.realised, axis) < 1.0
+        assert set(first.plan.removed_blocks) <= set(second.plan.removed_blocks)
+        for name, cut in first.plan.cuts.layers.items():
+            if cut.out is not None:
+                assert set(second.plan.cuts.layers[name].out) <= set(cut.out)
+
+
+def test_a_finished_run_is_not_trained_again_and_side_by_side_is_the_same(real_run, small):
+    folder, model, result = real_run
+    before = {path: path.read_bytes() for path in folder.rglob("*.json")}
+    settings = small.settings(controls=True, seeds=2, executor="side-by-side")
+    again = compress(model, small.splits(), budget=0.5, settings=settings, out=folder)
+    assert again.outcome == result.outcome
+    assert {path: path.read_bytes() for path in folder.rglob("*.json")} == before
+
+
+def test_executors_give_the_same_bits(small, tmp_path):
+    parts, outcomes = small.splits(100), []
+    for executor in ("inline", "side-by-side"):
+        settings = small.settings(rounds=1, executor=executor)
+        out = tmp_path / executor
+        compress(small.make(), parts, budget=0.5, settings=settings, out=out)
+        files = sorted(out.rglob("*.safetensors"))
+        outcomes.append([(path.relative_to(out), path.read_bytes()) for path in files])
+    assert outcomes[0] == outcomes[1]
+    assert len(outcomes[0]) == 4
+
+
+def test_a_changed_model_data_or_setting_is_refused(real_run, small):
+    folder, model, _ = real_run
+    parts = small.splits()
+    with pytest.raises(RunChangedError, match="another weights"):
+        compress(small.make(), parts, budget=0.5, settings=small.settings(), out=folder)
+    with pytest.raises(RunChangedError, match="another data"):
+        compress(model, small.splits(100), budget=0.5, settings=small.settings(), out=folder)
+    with pytest.raises(RunChangedError, match=r"budget was 0\.5, is 0\.4"):
+        compress(model, parts, budget=0.4, settings=small.settings(), out=folder)
+
+
+def test_a_network_without_removable_blocks_leaves_depth_out(small):
+    plain = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3, bias=False),
+        torch.nn.BatchNorm2d(8),
+        torch.nn.ReLU(),
+        torch.nn.Conv2d(8, 8, 3),
+        torch.nn.AdaptiveAvgPool2d(1),
+        torch.nn.Flatten(),
+    )
+    settings = Settings(0.5, rounds=2, controls=True)
+    result = compress(plain, FakeTrainer(known_accuracy), budget=0.5, settings=settings)
+    assert result.choice.scale.depth == 1.0
+    assert "depth is left out: no block can go" in result.outcome.notes
+    assert any("depth alone" in note for note in result.outcome.notes)
+    assert [row.name for row in result.outcome.rows] == ["original", "joint", *AXES[1:]]
+
+
+class Unused:
+    """Stands where a trainer must not be asked to train."""
+
+    input_size = (3, 32, 32)
+
+    def facts(self):
+        return {}
+
+    def block_scores(self, model, blocks):
+        return None
+
+    def fine_tune(self, task):
+        raise AssertionError("trained")
+
+    validate = test = epochs = fine_tune
+
+
+def test_bad_input_is_caught_before_any_training(small, tmp_path):
+    model = small.make()
+    for budget, message in ((0, "not a part"), (1.2, "not a part"), ("1", "nothing would have")):
+        with pytest.raises(InputError, match=message):
+            compress(model, Unused(), budget=budget)
+    with pytest.raises(BudgetError, match="the smallest this model can become"):
+        compress(model, Unused(), budget=1e-5)
+    with pytest.raises(InputError, match="it gives 7 answers"):
+        compress(small.make(7), small.splits(50), budget=0.5)
+    with pytest.raises(InputError, match="there is no such choice"):
+        Settings(0.5, executor="elsewhere")
+
+
+def test_resolution_stops_at_the_networks_minimum():
+    unpadded = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 9, bias=False),
+        torch.nn.BatchNorm2d(8),
+        torch.nn.Conv2d(8, 8, 9),
+        torch.nn.AdaptiveAvgPool2d(1),
+        torch.nn.Flatten(),
+    )
+    subject = Subject(unpadded, (3, 20, 20))
+    assert subject.lattice(subject.blocks()).least_px == 17
+    result = compress(unpadded, FakeTrainer(known_accuracy, (3, 20, 20)), budget=0.3)
+    assert result.plan.resolution_px >= 17
+
+
+def test_the_users_own_training(small):
+    seen = []
+
+    def train(model, resolution_px):
+        seen.append(resolution_px)
+        with torch.no_grad():
+            model.head.bias += torch.rand(10)
+
+    def score(model, resolution_px):
+        assert not model.training
+        return -float(model(torch.ones(1, 3, resolution_px, resolution_px)).var())
+
+    own = OwnTraining(train, score, (3, 16, 16))
+    settings = Settings(0.5, rounds=1)
+    first, second = (
+        compress(small.make(), own, budget=0.5, settings=settings).model.head.bias for _ in range(2)
+    )
+    assert torch.equal(first, second)
+    assert len(seen) == 2 * 4
+    assert min(seen) < 16
+    with pytest.raises(InputError, match="not a finite number"):
+        compress(small.make(), OwnTraining(train, lambda *_: float("nan"), (3, 16, 16)), budget=0.5)
