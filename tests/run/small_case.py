@@ -73,5 +73,5 @@ def settings(**changes: object) -> Settings:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    parts, lines, out = splits(150), [PlainLines()], Path(sys.argv[1])
+    parts, lines, out = splits(100), [PlainLines()], Path(sys.argv[1])
     compress(make(), parts, budget=0.5, settings=settings(), out=out, watchers=lines)

@@ -1,0 +1,119 @@
+"""The command line on a real folder of images and a user's own model file."""
+
+import re
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from safetensors.torch import save_file
+from typer.testing import CliRunner
+
+from triprune.cli import app
+from triprune.errors import (
+    BudgetError,
+    InputError,
+    ModelError,
+    RunChangedError,
+    RunError,
+    WeightsError,
+)
+
+MODEL = f"{Path(__file__).parent / 'small_case.py'}:make"
+CONFIG = """
+model = "{model}"
+weights = "{weights}"
+data = "{data}"
+[settings]
+budget = "50%"
+rounds = 1
+effort = "paper"
+device = "cpu"
+[settings.recipe]
+preset = "demo"
+batch_size = 25
+final_epochs = 1
+"""
+
+
+def triprune(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [str(each) for each in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def home(small, tmp_path_factory):
+    """Return a folder with images in folders, weights, and a TOML file that names them."""
+    home = tmp_path_factory.mktemp("home")
+    images = small.splits().train
+    for number in range(130):
+        part = "train" if number < 100 else "val"
+        name = images.classes[images.labels[number]].replace("/", " ")
+        file = home / "data" / part / name / f"{number}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(images.images[number].permute(1, 2, 0).numpy()).save(file)
+    save_file(small.make().state_dict(), home / "w.safetensors")
+    text = CONFIG.format(model=MODEL, weights=home / "w.safetensors", data=home / "data")
+    (home / "run.toml").write_text(text)
+    return home
+
+
+@pytest.fixture(scope="module")
+def finished(home):
+    return triprune("run", "--config", home / "run.toml", "--out", home / "out")
+
+
+def test_run_tells_the_plan_the_result_and_where_it_is(finished, home):
+    assert "to do: 3 models in three chains, then 1 final fine-tunings; 4 epochs" in finished
+    assert re.search(r"about \d+:\d\d", finished)
+    assert re.search(r"original +[\d.]+ +2\.10 \(100\.0%\)", finished)
+    assert re.search(r"joint +[\d.]+ +1\.\d\d \((49|50)\.\d%\)", finished)
+    assert (home / "out" / "small" / "50" / "plan.json").is_file()
+
+
+def test_status_of_a_finished_and_of_a_stopped_run(finished, home, tmp_path):
+    assert "finished" in triprune("status", home / "out")
+    (tmp_path / "run.json").write_bytes((home / "out" / "run.json").read_bytes())
+    assert "stopped" in triprune("status", tmp_path, code=4)
+    with pytest.raises(RunError, match="there is none"):
+        triprune("status", home)
+
+
+def test_another_budget_needs_no_chain(finished, home):
+    chains = {p: p.stat().st_mtime_ns for p in (home / "out" / "chains").iterdir()}
+    assert "4 observations" in triprune("quote", home / "out")
+    told = triprune("choose", home / "out", "--budget", "85%")
+    assert re.search(r"budget 85\.0%: .* macs \((8[234])\.\d%\)", told)
+    assert "joint" in triprune("finish", home / "out", "--budget", "85%")
+    assert {p: p.stat().st_mtime_ns for p in (home / "out" / "chains").iterdir()} == chains
+    with pytest.raises(RunError, match="there is none"):
+        triprune("quote", home)
+
+
+def test_bad_input_is_named_before_any_training(finished, home, small, tmp_path):
+    good = ["--weights", home / "w.safetensors", "--data", home / "data", "--out", tmp_path]
+    with pytest.raises(ModelError, match="no model has this name"):
+        triprune("run", "--model", "resnet57", "--budget", "50%", *good)
+    with pytest.raises(WeightsError, match="missing"):
+        triprune("run", "--model", "resnet20", "--budget", "50%", *good)
+    with pytest.raises(InputError, match="not a part of the original compute"):
+        triprune("run", "--model", MODEL, "--budget", "150%", *good)
+    with pytest.raises(BudgetError, match="the smallest this model can become"):
+        triprune("run", "--model", MODEL, "--budget", "0.001%", *good)
+    with pytest.raises(InputError, match="without weights it is not a trained model"):
+        triprune("run", "--model", "resnet20", "--budget", "50%", "--out", tmp_path)
+    with pytest.raises(InputError, match="no model or no budget"):
+        triprune("run", "--out", tmp_path)
+    assert not list(tmp_path.glob("chains/*"))
+    text = (home / "run.toml").read_text()
+    (tmp_path / "other.toml").write_text(text.replace("rounds = 1", "rounds = 2"))
+    with pytest.raises(RunChangedError, match="rounds was 1, is 2"):
+        triprune("run", "--config", tmp_path / "other.toml", "--out", home / "out")
+    (tmp_path / "bad.toml").write_text("model = ")
+    with pytest.raises(InputError, match="it is no TOML file"):
+        triprune("run", "--config", tmp_path / "bad.toml", "--out", tmp_path)
+    (tmp_path / "bad.toml").write_text("model = 'm'\nbudgte = 1")
+    with pytest.raises(InputError, match="a run with budgte"):
+        triprune("run", "--config", tmp_path / "bad.toml", "--out", tmp_path)
