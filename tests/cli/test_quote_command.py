@@ -51,6 +51,17 @@ def test_json_for_machines(triprune):
     assert answer["interval"][0] < answer["predicted_accuracy"] < answer["interval"][1]
 
 
+def test_what_was_read_as_percentages_is_told(triprune, tmp_path):
+    path = tmp_path / "percent.csv"
+    path.write_text("depth,width,resolution,accuracy\n1,1,1,93\n0.5,1,1,90\n")
+    code, out, _ = triprune("quote", path, "--budget", "62.5%")
+    assert code == 0
+    assert "read as percentages" in out
+    assert " 62.5% " in out
+    _, out, _ = triprune("quote", path, "--budget", "62.5%", "--json")
+    assert json.loads(out)["read_as_percentages"] is True
+
+
 def test_an_unknown_interval_is_null_in_json(triprune, tmp_path):
     path = tmp_path / "one.csv"
     path.write_text("depth,width,resolution,accuracy\n1,1,1,-3\n")

@@ -140,6 +140,9 @@ def test_a_corner_that_meets_the_budget_exactly_is_found(on_axes):
     "bounds",
     [
         {"height": (0.5, 1.0)},
+        {"height": (0.5, 1.0), 3: (0.5, 1.0)},
+        {"depth": 0.5},
+        {"depth": (0.5,)},
         {"depth": (0.9, 0.5)},
         {"depth": (0.0, 1.0)},
         {"depth": (0.5, 1.5)},
@@ -154,6 +157,16 @@ def test_bounds_that_cannot_be_meant(falling, bounds):
 def test_budgets_that_cannot_be_meant(falling, bad):
     with pytest.raises(InputError, match="budget"):
         choose_scale(falling, budget=bad)
+
+
+@pytest.mark.parametrize("half", [np.float32(0.5), np.float64(0.5), "50%", " 50 %"])
+def test_budgets_that_mean_half(falling, half):
+    assert choose_scale(falling, budget=half).cost == pytest.approx(0.5)
+
+
+def test_an_axis_that_costs_nothing_is_kept_whole(falling):
+    choice = choose_scale(falling, budget=0.4, cost=lambda scale: scale.width**2)
+    assert tuple(choice.scale) == pytest.approx((1.0, math.sqrt(0.4), 1.0))
 
 
 def test_a_calibrated_cost_is_met(falling):

@@ -82,6 +82,12 @@ def test_any_function_of_a_scale_is_a_cost():
     assert log_cost_slopes(cost, logs) == pytest.approx(np.tile([1.0, 1.7, 2.1], (3, 1)), abs=1e-8)
 
 
+@pytest.mark.parametrize("bad", [math.nan, None, "cheap"])
+def test_a_cost_that_is_no_number_is_refused(bad):
+    with pytest.raises(InputError, match="a cost = "):
+        log_cost(lambda scale: bad, np.zeros((1, 3)))
+
+
 def test_a_cost_of_nothing_is_refused():
     with pytest.raises(InputError, match="not above 0"):
         log_cost(lambda scale: 0.0, np.zeros((1, 3)))

@@ -40,6 +40,10 @@ def test_the_round_trip_through_json_is_exact(grid, options):
         {"theta": "abc"},
         {"covariance": [[1.0]]},
         {"low": [0.5]},
+        {"low": [0.5, 0.5, 1.0]},
+        {"noise": math.nan},
+        {"freedom": math.inf},
+        {"theta": [math.nan] * 7},
         {"observed": None},
         {
             "candidate": {
@@ -95,10 +99,16 @@ def test_beyond_the_observations_the_pick_goes_on_falling(on_axes):
     assert accuracies == sorted(accuracies, reverse=True)
 
 
-@pytest.mark.parametrize("bad", [0.0, 1.0, 90, math.nan])
+@pytest.mark.parametrize("bad", [0.0, 1.0, 90, math.nan, "high", None])
 def test_a_level_must_be_a_probability(on_axes, bad):
     with pytest.raises(InputError, match="level"):
         fit_predictor(on_axes(gentle)).interval(Scale(), level=bad)
+
+
+@pytest.mark.parametrize("bad", [(0.5, 0.5, 0.5), None, "abc"])
+def test_a_predictor_takes_a_scale(on_axes, bad):
+    with pytest.raises(InputError, match="not a Scale"):
+        fit_predictor(on_axes(gentle))(bad)
 
 
 def test_intervals_widen_with_the_level_and_contain_the_prediction(grid):

@@ -32,7 +32,7 @@ def test_a_fraction_outside_zero_to_one_is_refused(bad):
         Scale(depth=bad)
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, "high", None])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, "high", None, 10**400])
 def test_an_accuracy_that_is_no_number_is_refused(bad):
     with pytest.raises(InputError, match="accuracy"):
         Observation(Scale(), bad)

@@ -52,10 +52,10 @@ def quote(
         from triprune.report.budget_curves import budget_picture, to_html, to_png
 
         draw = to_html if plot.suffix.lower() == ".html" else to_png
-        picture = budget_picture(predictor, found.observations)
+        picture = budget_picture(predictor, found.observations, cost=cost)
         write_atomically(plot, draw(picture, f"Accuracy against budget: {observations.name}"))
     if as_json:
-        typer.echo(json.dumps(_as_values(predictor, quotes, len(found.observations)), indent=2))
+        typer.echo(json.dumps(_as_values(predictor, quotes, found), indent=2))
         return
     _print(quotes, predictor, found)
     if plot is not None:
@@ -77,10 +77,13 @@ def _read(source: Path) -> tuple[ObservationFile, Predictor, Cost]:
     return found, fit_predictor(found.observations), paper_cost
 
 
-def _as_values(predictor: Predictor, quotes: tuple[Quote, ...], count: int) -> dict[str, Any]:
+def _as_values(
+    predictor: Predictor, quotes: tuple[Quote, ...], found: ObservationFile
+) -> dict[str, Any]:
     candidate = predictor.candidate
     return {
-        "observations": count,
+        "observations": len(found.observations),
+        "read_as_percentages": found.in_percent,
         "predictor": {
             "link": candidate.link,
             "rank": candidate.rank,
@@ -138,7 +141,7 @@ def _table(quotes: tuple[Quote, ...], write: Callable[[float], str]) -> Table:
         ]
         low, high = (write(x) for x in choice.interval)
         accuracy = write(choice.predicted_accuracy)
-        table.add_row(f"{item.budget:.0%}", *kept, accuracy, f"{low} – {high}")
+        table.add_row(f"{100 * item.budget:.4g}%", *kept, accuracy, f"{low} – {high}")
     return table
 
 

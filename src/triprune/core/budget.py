@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 
 from triprune.errors import InputError
 
@@ -10,7 +11,7 @@ from triprune.errors import InputError
 def read_budget(budget: float | str) -> float:
     """Return a budget given as ``0.5`` or ``"50%"`` as a fraction in (0, 1]."""
     fraction = _percentage(budget) if isinstance(budget, str) else budget
-    if isinstance(fraction, bool) or not isinstance(fraction, (int, float)):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if isinstance(fraction, bool) or not isinstance(fraction, Real):  # pyright: ignore[reportUnnecessaryIsInstance]
         fraction = math.nan
     if not 0.0 < fraction <= 1.0:
         raise InputError(

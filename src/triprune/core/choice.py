@@ -111,17 +111,28 @@ def _box(predictor: Predictor, bounds: Bounds | None) -> tuple[Array, Array]:
     unknown = set(bounds or {}) - set(AXES)
     if unknown:
         raise InputError(
-            f"bounds on {sorted(unknown)}", "there is no such axis", f"the axes are {AXES}"
+            f"bounds on {sorted(map(str, unknown))}",
+            "there is no such axis",
+            f"the axes are {AXES}",
         )
     low = np.array([_LEAST if seen < 1.0 else 1.0 for seen in predictor.observed])
     high = np.ones(3)
-    for axis, (least, most) in (bounds or {}).items():
+    for axis, ends in (bounds or {}).items():
         index = AXES.index(axis)
+        least, most = _two_ends(ends, axis)
         low[index] = kept_fraction(least, f"lower bound of {axis}")
         high[index] = kept_fraction(most, f"upper bound of {axis}")
     if (low > high).any():
         raise InputError(f"bounds {bounds!r}", "a lower one is above its upper one", "swap them")
     return low, high
+
+
+def _two_ends(ends: object, axis: Axis) -> tuple[object, object]:
+    if not isinstance(ends, (tuple, list)) or len(ends) != 2:
+        raise InputError(
+            f"bounds {ends!r} of {axis}", "it is not a pair", "give the least and most, (0.6, 1.0)"
+        )
+    return ends[0], ends[1]
 
 
 def _lattice_points(lattice: Lattice, low: Array, high: Array) -> Array:

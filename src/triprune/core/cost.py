@@ -118,8 +118,9 @@ def log_cost(cost: Cost, logs: Array) -> Array:
     if isinstance(cost, SmoothCost):
         return cost.log_at(logs)[0]
     scales = np.exp(np.minimum(logs, 0.0))
-    costs = np.array([cost(Scale(*(float(x) for x in point))) for point in scales])
-    if not (np.isfinite(costs) & (costs > 0.0)).all():
+    asked = (cost(Scale(*(float(x) for x in point))) for point in scales)
+    costs = np.array([finite_number(paid, "a cost") for paid in asked])
+    if (costs <= 0.0).any():
         raise InputError(
             "solving for a budget", "the cost gave a value that is not above 0", "mend the cost"
         )

@@ -14,7 +14,7 @@ from triprune.core.least_squares import Problem
 from triprune.core.link import Array, LinkName, check_link, from_link, to_link
 from triprune.core.observation import Observation
 from triprune.core.predictor import Candidate, Degrees, Predictor
-from triprune.core.scale import AXES
+from triprune.core.scale import AXES, finite_number, is_count
 from triprune.errors import InputError, NotIdentifiedError
 
 _MIN_FREEDOM = 0.5
@@ -119,7 +119,10 @@ def _rivals(sample: _Sample) -> list[Candidate]:
         if bounded:
             rivals += [Candidate("root", 1, degree, ridge) for ridge in (1.0, 0.1, 0.01, 10.0)]
         if most <= 3:
-            links: tuple[LinkName, ...] = ("logit", "identity") if bounded else ("identity",)
+            links: tuple[LinkName, ...] = ("identity",)
+            if bounded and not sample.only_axes:
+                # On the axes a logit fits as well as anything; only points off them can tell.
+                links = ("logit", "identity")
             rivals += [Candidate(link, 1, degree, ridge) for link in links for ridge in (1e-2, 0.0)]
     return list(dict.fromkeys(rivals))
 
@@ -133,9 +136,9 @@ def _asked_for(
 ) -> Candidate:
     check_link(link or "identity", sample.accuracies)
     rank = 1 if rank is None else rank
-    if not isinstance(rank, int) or rank < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not is_count(rank, least=1):
         raise InputError(f"rank {rank!r}", "it is not a positive integer", "use 1, as the paper")
-    if ridge is not None and not 0.0 <= ridge < np.inf:
+    if ridge is not None and finite_number(ridge, "ridge") < 0.0:
         raise InputError(f"ridge {ridge!r}", "it is not a number from 0 up", "use 1e-2, say")
     if rank > 1 and link == "root":
         raise InputError(f"rank {rank} with link 'root'", "that form has no rank", "drop rank")
@@ -147,22 +150,20 @@ def _asked_for(
             "use rank=1, add observations that cut two axes at once, or give a ridge "
             "(for example ridge=1e-3) to ask for the smallest of them by name",
         )
-    return Candidate(link or "identity", rank, _three_degrees(degree), ridge or 0.0)
+    return Candidate(link or "identity", int(rank), _three_degrees(degree), ridge or 0.0)
 
 
 def _three_degrees(degree: int | Sequence[int] | None) -> Degrees:
     given = 3 if degree is None else degree
-    listed = (given,) * 3 if isinstance(given, int) else tuple(given)
-    if len(listed) != len(AXES) or any(
-        not isinstance(k, int) or not 0 <= k <= 20  # pyright: ignore[reportUnnecessaryIsInstance]
-        for k in listed
-    ):
+    listed = tuple(given) if isinstance(given, Sequence) else (given,) * len(AXES)
+    if len(listed) != len(AXES) or not all(is_count(k, least=0) and k <= 20 for k in listed):
         raise InputError(
             f"degree {degree!r}",
             "it is neither an integer from 0 to 20 nor one for each axis",
             "use degree=3, or degree=(3, 2, 3) for depth, width and resolution",
         )
-    return listed[0], listed[1], listed[2]
+    depth, width, resolution = (int(k) for k in listed)
+    return depth, width, resolution
 
 
 @dataclass(frozen=True, slots=True)

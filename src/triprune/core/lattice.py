@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from triprune.core.link import Array
-from triprune.core.scale import AXES, Axis, Scale
+from triprune.core.scale import AXES, Axis, Scale, is_count
 from triprune.errors import InputError
 
 
@@ -64,7 +64,7 @@ class Lattice:
 
 
 def _check_count(value: object, name: str, *, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+    if not is_count(value, least=least):
         raise InputError(
             f"{name} = {value!r}", f"it is not an integer from {least} up", "count again"
         )

@@ -14,7 +14,7 @@ from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs]
 from triprune.core.basis import AxisBasis
 from triprune.core.forms import Form, SumOfCurves, SumOfProducts, jacobian_at, value_at
 from triprune.core.link import LINKS, Array, LinkName, from_link, is_bounded
-from triprune.core.scale import AXES, Axis, Scale
+from triprune.core.scale import AXES, Axis, Scale, finite_number, kept_fraction
 from triprune.errors import InputError
 
 Degrees = tuple[int, int, int]
@@ -86,7 +86,7 @@ class Predictor:
 
     def interval(self, scale: Scale, level: float = 0.9) -> tuple[float, float]:
         """Return where one new measurement at ``scale`` falls with probability ``level``."""
-        if not 0.0 < level < 1.0:
+        if not 0.0 < finite_number(level, "level") < 1.0:
             raise InputError(f"level {level!r}", "it lies outside (0, 1)", "use 0.9, for example")
         point = _point(scale)
         link = self.candidate.link
@@ -140,18 +140,23 @@ class Predictor:
             if (values["kind"], values["version"]) != ("triprune-predictor", 1):
                 raise KeyError("kind")
             candidate = _candidate(values["candidate"])
-            form = candidate.form(_three_floats(values["low"]))
+            low = _three_fractions(values["low"])
+            if max(low) == 1.0:
+                raise ValueError("low")
+            form = candidate.form(low)
             theta = np.array(values["theta"], dtype=float)
             covariance = np.array(values["covariance"], dtype=float)
             if theta.shape != form.theta.shape or covariance.shape != 2 * theta.shape:
+                raise ValueError("theta")
+            if not (np.isfinite(theta).all() and np.isfinite(covariance).all()):
                 raise ValueError("theta")
             return cls(
                 candidate=candidate,
                 form=form.with_theta(theta),
                 covariance=covariance,
-                noise=float(values["noise"]),
-                freedom=float(values["freedom"]),
-                observed=_three_floats(values["observed"]),
+                noise=finite_number(values["noise"], "noise"),
+                freedom=finite_number(values["freedom"], "freedom"),
+                observed=_three_fractions(values["observed"]),
                 ranking=tuple(_candidate(c) for c in values["ranking"]),
             )
         except (KeyError, TypeError, ValueError, IndexError) as error:
@@ -163,6 +168,8 @@ class Predictor:
 
 
 def _point(scale: Scale) -> Array:
+    if not isinstance(scale, Scale):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InputError(f"predicting at {scale!r}", "that is not a Scale", "pass Scale(d, w, r)")
     return np.array([[*scale]])
 
 
@@ -172,8 +179,8 @@ def _widened(middle: float, edge: float, doubt: float, link: LinkName) -> float:
     return min(max(moved, 0.0), 1.0) if is_bounded(link) else moved
 
 
-def _three_floats(values: Any) -> tuple[float, float, float]:
-    first, second, third = (float(value) for value in values)
+def _three_fractions(values: Any) -> tuple[float, float, float]:
+    first, second, third = (kept_fraction(value, "an observed fraction") for value in values)
     return first, second, third
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from triprune.errors import InputError
 
 Axis = Literal["depth", "width", "resolution"]
@@ -42,11 +44,18 @@ def finite_number(value: object, name: str) -> float:
     """Return ``value`` as a float, or explain why it is not a finite number."""
     try:
         number = float(value)  # pyright: ignore[reportArgumentType]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if isinstance(value, (bool, str, bytes)) or not math.isfinite(number):
         raise InputError(f"{name} = {value!r}", "it is not a finite number", "give a plain number")
     return number
+
+
+def is_count(value: object, *, least: int) -> bool:
+    """Tell whether ``value`` is an integer, Python's or numpy's, from ``least`` up."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        return False
+    return int(value) >= least  # pyright: ignore[reportUnknownArgumentType]
 
 
 def kept_fraction(value: object, name: str) -> float:

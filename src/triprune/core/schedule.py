@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from triprune.core.budget import read_budget
 from triprune.core.lattice import Lattice
-from triprune.core.scale import AXES, Axis, Scale
+from triprune.core.scale import AXES, Axis, Scale, is_count
 from triprune.errors import InputError
 
 
@@ -32,7 +32,7 @@ def schedule(budget: float | str, *, rounds: int = 4, lattice: Lattice | None = 
     cut so far alone, any axis meets the budget. With a ``lattice``, each target is the nearest
     one the model can take; targets that fall together are dropped, and ``notes`` says so.
     """
-    if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not is_count(rounds, least=1):
         raise InputError(f"rounds = {rounds!r}", "it is not a positive integer", "use 4")
     remaining = read_budget(budget)
     lowest = {"depth": remaining, "width": math.sqrt(remaining), "resolution": math.sqrt(remaining)}

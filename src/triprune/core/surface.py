@@ -124,7 +124,9 @@ class Surface:
         An axis is worth what it gains per unit of log cost. At a KKT point nothing that can be
         raised is worth more than anything that can be lowered.
         """
-        worth = self._slope(point[None])[0] / log_cost_slopes(self.cost, point[None])[0]
+        # An axis that costs nothing here is worth a great deal, not infinitely much.
+        price = np.maximum(log_cost_slopes(self.cost, point[None])[0], 1e-9)
+        worth = self._slope(point[None])[0] / price
         rise = np.where(point < self.high, worth, -np.inf)
         fall = np.where(point > self.low, worth, np.inf)
         up, down = int(np.argmax(rise)), int(np.argmin(fall))
