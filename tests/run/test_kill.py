@@ -38,6 +38,8 @@ def test_a_run_killed_again_and_again_ends_with_the_same_bits(tmp_path):
     for _ in range(3):
         process = start(tmp_path / "killed")
         time.sleep(points.uniform(0.25, 0.8) * duration)
+        worker = Store(tmp_path / "killed").worker()
+        assert worker is None or worker.startswith(f"process {process.pid} on ")
         process.kill()
         process.wait()
     assert start(tmp_path / "killed").wait() == 0

@@ -92,6 +92,16 @@ def test_another_budget_needs_no_chain(finished, home):
         triprune("quote", home)
 
 
+def test_ctrl_c_tells_how_to_go_on(finished, home, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("triprune.run.pipeline.Pipeline.run", interrupted)
+    monkeypatch.setattr("sys.argv", ["triprune", "run", "--out", "a b"])
+    told = triprune("run", "--config", home / "run.toml", "--out", home / "out", code=130)
+    assert "To go on: triprune run --out 'a b'" in told
+
+
 def test_bad_input_is_named_before_any_training(finished, home, small, tmp_path):
     good = ["--weights", home / "w.safetensors", "--data", home / "data", "--out", tmp_path]
     with pytest.raises(ModelError, match="no model has this name"):

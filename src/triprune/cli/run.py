@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -89,7 +90,8 @@ def start(spec: RunSpec, out: Path, budget: float | None = None) -> None:
         result = pipeline.run(budget)
         home = result.save(out / "small" / f"{100 * result.outcome.budget:g}")
     except KeyboardInterrupt:
-        typer.echo("\nStopped; nothing finished is lost. The same command goes on.", err=True)
+        command = shlex.join(["triprune", *sys.argv[1:]])
+        typer.echo(f"\nStopped; nothing finished is lost. To go on: {command}", err=True)
         sys.exit(_STOPPED)
     print_outcome(result.outcome)
     typer.echo(f"The smaller model: {home}\nEverything else:   {out}")

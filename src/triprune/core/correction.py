@@ -99,13 +99,9 @@ class _NearBudget:
         points = np.stack(np.meshgrid(*map(self._side, AXES), indexing="ij"), axis=-1)
         points = points.reshape(-1, 3)
         gaps = np.abs(cost.log_at(np.log(points))[0] - np.log(self.budget))
-        for place in np.argsort(gaps, kind="stable"):
-            scale = Scale(*(float(x) for x in points[place]))
-            if gaps[place] > _NEAR:
-                return None
-            if scale not in cost.measured:
-                return scale
-        return None
+        order = np.argsort(gaps, kind="stable")[: int((gaps <= _NEAR).sum())]
+        scales = (Scale(*(float(x) for x in points[place])) for place in order)
+        return next((scale for scale in scales if scale not in cost.measured), None)
 
     def _side(self, axis: Axis) -> Array:
         low, high = self.bounds.get(axis, (0.0, 1.0))
