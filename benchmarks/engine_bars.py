@@ -31,6 +31,8 @@ def bars_section(measured: Measured) -> str:
         asked = f"{where}, default precision, {count} at once: ≥ {bar:g} × the ordinary trainer"
         told = "; ".join(text for text, _ in found)
         lines.append(_row(asked, told, any(times >= bar for _, times in found)))
+    if not any(_speeds(measured, CPU_DEFAULT, gpu=False)):
+        lines.append("\nThe CPU bar waits for two cores with nothing else to do.")
     return "\n".join(lines) + "\n"
 
 

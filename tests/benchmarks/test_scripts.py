@@ -81,16 +81,16 @@ def test_speed_writes_ratios(cifar10, tmp_path):
     assert json.loads(out.read_text())["probes"]["blocks"] == 9
 
 
+TEXTBOOK = ["--model", "resnet20", "--batch-size", 16, "--images", 36, "--tolerance", 0.002]
+
+
 def test_the_engine_follows_the_textbook(cifar10):
     """Orders, crops, flips, normalisation, momentum, decay and rates, over several epochs."""
-    arguments = ["--data", cifar10, "--model", "resnet20", "--batch-size", 16, "--images", 70]
-    arguments += ["--epochs", 4, "--side-by-side", 2, "--tolerance", 0.002]
-    told = run("engine_steps.py", *arguments)
+    told = run("engine_steps.py", "--data", cifar10, *TEXTBOOK, "--epochs", 4, "--side-by-side", 2)
     assert told.count("epoch 4: engine") == 2
 
 
 def test_the_textbook_tells_another_recipe_apart(cifar10):
-    arguments = ["--data", cifar10, "--model", "resnet20", "--batch-size", 16, "--images", 70]
-    arguments += ["--epochs", 4, "--side-by-side", 1, "--tolerance", 0.002]
+    other = ["--epochs", 2, "--side-by-side", 1, "--variant", "fp32+padding=reflect"]
     with pytest.raises(AssertionError, match="not the textbook's loop"):
-        run("engine_steps.py", *arguments, "--variant", "fp32+padding=reflect")
+        run("engine_steps.py", "--data", cifar10, *TEXTBOOK, *other)
