@@ -128,6 +128,15 @@ def test_a_network_without_removable_blocks_leaves_depth_out(small):
     assert [row.name for row in result.outcome.rows] == ["original", "joint", *AXES[1:]]
 
 
+def test_a_network_that_only_resolution_can_shrink():
+    single = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()
+    )
+    result = compress(single, FakeTrainer(known_accuracy), budget=0.5)
+    assert result.choice.scale.cut_axes() == ("resolution",)
+    assert any(note.startswith("width is left out: ") for note in result.outcome.notes)
+
+
 class Unused:
     """Stands where a trainer must not be asked to train."""
 

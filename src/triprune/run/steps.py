@@ -50,7 +50,8 @@ def survey(case: Case) -> Survey:
     """Score the original, find its blocks, calibrate its cost; refuse a hopeless budget."""
     subject, budget = case.subject, case.settings.budget
     blocks = subject.blocks()
-    lattice = subject.lattice(blocks)
+    stiff = subject.fixed_width()
+    lattice = subject.lattice(blocks, fixed_width=bool(stiff))
     scores = _block_scores(case, blocks)
     macs, params = subject.cost_of(subject.model, subject.resolution_px)
     known = Survey(0.0, macs, params, lattice, paper_cost, scores)
@@ -59,14 +60,17 @@ def survey(case: Case) -> Survey:
     if smallest > budget:
         raise BudgetError(
             f"budget {budget:.1%}",
-            f"the smallest this model can become has {smallest:.1%} of its macs",
+            f"the smallest this model can become has {smallest:.2%} of its macs",
             "ask for more",
         )
     targets = targets_of(case.settings, known)
-    notes = targets.notes + (() if len(blocks) else ("depth is left out: no block can go",))
+    left_out = {"depth": "" if len(blocks) else "no block can go", "width": stiff}
+    told = tuple(f"{axis} is left out: {why}" for axis, why in left_out.items() if why)
     cost = calibrated(subject, known, targets) if case.settings.cost == "macs" else paper_cost
     original = Task("original", copy.deepcopy(subject.model), subject.resolution_px)
-    return replace(known, accuracy=case.trainer.validate(original), cost=cost, notes=notes)
+    return replace(
+        known, accuracy=case.trainer.validate(original), cost=cost, notes=targets.notes + told
+    )
 
 
 def targets_of(settings: Settings, known: Survey) -> Schedule:

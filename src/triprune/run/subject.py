@@ -12,7 +12,7 @@ from torch import nn
 
 from triprune.core.lattice import Lattice
 from triprune.core.scale import Scale
-from triprune.errors import InputError
+from triprune.errors import InputError, SurgeryError
 from triprune.network.blocks import BlockList, removable_blocks
 from triprune.network.fingerprint import fingerprint
 from triprune.network.plan import Plan
@@ -57,13 +57,22 @@ class Subject:
         """Return the blocks that can go."""
         return removable_blocks(self.model, self.example)
 
-    def lattice(self, blocks: BlockList) -> Lattice:
+    def fixed_width(self) -> str:
+        """Return why no layer can be narrower; nothing where some can."""
+        try:
+            self.cut(Scale(width=0.5), {})
+        except SurgeryError as error:
+            return error.found
+        return ""
+
+    def lattice(self, blocks: BlockList, *, fixed_width: bool = False) -> Lattice:
         """Return the scales that the model can take."""
         convolutions = [m for m in self.model.modules() if isinstance(m, nn.Conv2d)]
+        widest = max((c.out_channels for c in convolutions), default=1)
         total = max(1, blocks.total)
         return Lattice(
             blocks=total,
-            channels=min(_WIDTH_STEPS, max((c.out_channels for c in convolutions), default=1)),
+            channels=1 if fixed_width else min(_WIDTH_STEPS, widest),
             resolution_px=self.resolution_px,
             fixed_blocks=total - len(blocks),
             pixel_step=max(1, self.resolution_px // _RESOLUTION_STEPS),
