@@ -30,7 +30,7 @@ from triprune.errors import (
 from triprune.files import write_atomically
 from triprune.network.plan import Plan
 from triprune.network.reading import LONGEST_TEXT
-from triprune.network.running import run_example
+from triprune.network.running import all_finite, run_example
 from triprune.network.structure.observing import same_output
 
 PLAN_FILE = "plan.json"
@@ -197,7 +197,7 @@ def _check_fits(
 
 def _finite(tensors: dict[str, torch.Tensor], where: str) -> dict[str, torch.Tensor]:
     for name, tensor in tensors.items():
-        if tensor.is_floating_point() and not tensor.isfinite().all():
+        if tensor.is_floating_point() and not all_finite(tensor):
             raise NonFiniteError(where, f"{name} holds NaN or infinity", "train the model again")
     return tensors
 

@@ -87,7 +87,11 @@ class BlockList:
 
 def removable_blocks(model: nn.Module, example_input: Example) -> BlockList:
     """List the blocks whose removal leaves a well-formed network; the model is not touched."""
-    copy = working_copy(model)
+    return survey(working_copy(model), example_input)[0]
+
+
+def survey(copy: nn.Module, example_input: Example) -> tuple[BlockList, dict[str, Candidate]]:
+    """List the blocks of a private copy, with the candidates that they come from."""
     calls = watch_calls(copy, example_input)
     candidates, hidden = find_candidates(copy)
     good, refused = judge(copy, example_input, candidates, calls)
@@ -95,7 +99,7 @@ def removable_blocks(model: nn.Module, example_input: Example) -> BlockList:
         if name and copy.get_submodule(name) in calls.keep_shape:
             refused[name] = "torch.fx cannot follow its forward, so its inside is unknown"
     blocks = tuple(_described(copy, candidate, calls) for candidate in good)
-    return BlockList(blocks, _count_all(copy, good), tuple(refused.items()))
+    return BlockList(blocks, _count_all(copy, good), tuple(refused.items())), candidates
 
 
 def _described(model: nn.Module, candidate: Candidate, calls: Calls) -> Block:

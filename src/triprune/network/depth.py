@@ -13,7 +13,7 @@ from triprune.errors import InputError
 from triprune.network.blocks import BlockList
 from triprune.network.rehearsal import Rehearsal
 from triprune.network.running import Example, output_tensors, working_copy
-from triprune.network.structure.candidates import apply_edits, edits_of, find_candidates
+from triprune.network.structure.candidates import Candidate, apply_edits, edits_of, find_candidates
 
 
 def remove_blocks(model: nn.Module, names: Iterable[str]) -> None:
@@ -40,6 +40,16 @@ def score_blocks(model: nn.Module, example_input: Example, blocks: BlockList) ->
     copy = working_copy(model)
     candidates, _ = find_candidates(copy)
     check_names(blocks.names, candidates, asked="scoring a block")
+    return score_candidates(copy, example_input, blocks, candidates)
+
+
+def score_candidates(
+    copy: nn.Module,
+    example_input: Example,
+    blocks: BlockList,
+    candidates: Mapping[str, Candidate],
+) -> dict[str, float]:
+    """Score the blocks of a private copy whose candidates are known."""
     chosen = {name: candidates[name] for name in blocks.names}
     rehearsal = Rehearsal(copy, example_input, chosen)
     before = output_tensors(rehearsal.output)

@@ -17,14 +17,14 @@ from torch.nn.modules.conv import _ConvNd
 
 from triprune.core.scale import Scale
 from triprune.errors import InputError, NonFiniteError, SurgeryError
-from triprune.network.blocks import Block, removable_blocks
+from triprune.network.blocks import Block, survey
 from triprune.network.channels.importance import scoring
-from triprune.network.depth import blocks_to_remove, score_blocks
+from triprune.network.depth import blocks_to_remove, score_candidates
 from triprune.network.fingerprint import fingerprint
 from triprune.network.ignoring import Ignored, ignored_names
 from triprune.network.narrowing import Narrowing, narrow
 from triprune.network.plan import Plan
-from triprune.network.running import run_example, working_copy
+from triprune.network.running import all_finite, run_example, working_copy
 from triprune.network.width import Scoring
 
 
@@ -91,11 +91,12 @@ def _prepared(
     asked = f"pruning a {type(model).__name__}"
     if not any(isinstance(module, _ConvNd) for module in original.modules()):
         raise InputError(asked, "it has no convolution", "triprune cuts convolutional networks")
-    spoiled = [name for name, p in original.named_parameters() if not p.isfinite().all()]
+    spoiled = [name for name, p in original.named_parameters() if not all_finite(p)]
     if spoiled:
         raise NonFiniteError(asked, f"{spoiled[0]} holds NaN or infinity", "train it again")
     example = example_input.detach().cpu().float()
-    run_example(original, example)
+    if scale.depth >= 1.0:  # else looking for blocks begins with the same run
+        run_example(original, example)
     return original, example
 
 
@@ -114,10 +115,10 @@ def _choose_blocks(
     """Return the blocks that go, and the depth that is left."""
     if depth >= 1.0:
         return (), 1.0
-    blocks = removable_blocks(original, example)
+    blocks, candidates = survey(original, example)
     blocks.kept_at(depth)
     if scores is None:
-        scores = score_blocks(original, example, blocks)
+        scores = score_candidates(original, example, blocks, candidates)
     names = blocks_to_remove(blocks, depth, scores=scores)
     going = tuple(block for block in blocks if block.name in names)
     return going, (blocks.total - len(going)) / blocks.total

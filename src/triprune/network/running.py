@@ -57,13 +57,16 @@ def deep_copy(model: nn.Module, asked: str) -> nn.Module:
 
 
 def run_example(model: nn.Module, example_input: Example) -> Any:
-    """Run the model in eval mode, without gradients, on the example moved to its device."""
+    """Run the model in eval mode, without gradients, on the example moved to its device.
+
+    What it draws at random is given back: the caller's random numbers stay as they were.
+    """
     inputs = example_input if isinstance(example_input, tuple) else (example_input,)
     reference = next((p for p in model.parameters() if p.is_floating_point()), None)
     if reference is not None:
         inputs = tuple(_like(value, reference) for value in inputs)
     try:
-        with eval_mode(model), torch.no_grad():
+        with eval_mode(model), torch.no_grad(), torch.random.fork_rng(devices=[]):
             return model(*inputs)
     except Exception as error:
         shapes = ", ".join(str(tuple(v.shape)) for v in inputs if isinstance(v, torch.Tensor))
@@ -85,6 +88,11 @@ def output_tensors(output: Any) -> list[torch.Tensor]:
     if isinstance(output, (list, tuple)):
         return [tensor for item in output for tensor in output_tensors(item)]
     return []
+
+
+def all_finite(tensor: torch.Tensor) -> bool:
+    """Tell whether a tensor holds neither NaN nor infinity; a finite sum proves it at once."""
+    return bool(tensor.sum().isfinite()) or bool(tensor.isfinite().all())
 
 
 @contextmanager

@@ -9,6 +9,11 @@ from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 LAYERS = (_ConvNd, nn.Linear, _NormBase, nn.GroupNorm, nn.LayerNorm, nn.PReLU)
 
 
+def is_depthwise(layer: nn.Module) -> bool:
+    """Tell whether the layer carries each channel on by itself."""
+    return isinstance(layer, _ConvNd) and 1 < layer.in_channels == layer.groups
+
+
 def is_transposed(layer: nn.Module) -> bool:
     """Tell whether the layer's weight has its input channels first."""
     return isinstance(layer, _ConvTransposeNd)

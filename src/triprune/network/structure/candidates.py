@@ -11,10 +11,15 @@ from dataclasses import dataclass
 
 from torch import fx, nn
 
-from triprune.network.structure.dense import Graphs, NoChannels, can_be_deleted, find_dense_layers
-from triprune.network.structure.leftover import leftover_of, replacement_of, silenced_layers
+from triprune.network.structure.dense import NoChannels, can_be_deleted, find_dense_layers
+from triprune.network.structure.leftover import (
+    follows_relu,
+    leftover_of,
+    replacement_of,
+    silenced_layers,
+)
 from triprune.network.structure.regions import Kind, Region, find_regions, holds_weights
-from triprune.network.structure.tracing import has_parameters, trace_own
+from triprune.network.structure.tracing import Graphs, has_parameters, trace_own
 
 Edits = Mapping[str, nn.Module | None]
 """What stands in for which module; None where its container simply loses it."""
@@ -26,7 +31,8 @@ class Candidate:
 
     ``region`` is None for a dense layer that somebody else concatenates. ``whole`` where the
     module of the block's name goes; else only the layers of a branch do. ``branch`` holds the full
-    names of the modules that the block calls. A ``deletable`` module leaves no gap behind.
+    names of the modules that the block calls. A ``deletable`` module leaves no gap behind, and
+    ``after_relu`` tells of one whose input is never negative.
     """
 
     name: str
@@ -37,6 +43,7 @@ class Candidate:
     whole: bool
     branch: tuple[str, ...]
     deletable: bool = False
+    after_relu: bool = False
 
 
 def find_candidates(model: nn.Module) -> tuple[dict[str, Candidate], list[str]]:
@@ -49,12 +56,15 @@ def find_candidates(model: nn.Module) -> tuple[dict[str, Candidate], list[str]]:
     graphs = {owner: trace_own(owner) for owner in owners.values()}
     found: dict[str, Candidate] = {}
     for name, owner in owners.items():
-        for candidate in _candidates(name, owner, graphs):
+        after_relu = bool(name) and follows_relu(model, name, graphs)
+        for candidate in _candidates(name, owner, graphs, after_relu=after_relu):
             found.setdefault(candidate.name, candidate)
     return found, [name for name, owner in owners.items() if graphs[owner] is None]
 
 
-def _candidates(name: str, owner: nn.Module, graphs: Graphs) -> Iterator[Candidate]:
+def _candidates(
+    name: str, owner: nn.Module, graphs: Graphs, *, after_relu: bool
+) -> Iterator[Candidate]:
     graph = graphs[owner]
     if graph is None:
         return
@@ -63,7 +73,9 @@ def _candidates(name: str, owner: nn.Module, graphs: Graphs) -> Iterator[Candida
         whole = bool(name) and len(regions) == 1 and leftover_of(owner, region) is not None
         branch = _called(name, region.branch)
         if whole and (branch or region.kind == "residual"):
-            yield Candidate(name, region.kind, name, graph, region, True, branch)
+            yield Candidate(
+                name, region.kind, name, graph, region, True, branch, after_relu=after_relu
+            )
         elif region.kind == "residual":
             silenced = silenced_layers(owner, region)
             weighty = [
@@ -94,7 +106,7 @@ def edits_of(model: nn.Module, candidate: Candidate) -> Edits:
         return {candidate.name: None if candidate.deletable else NoChannels()}
     chain = leftover_of(owner, region) if candidate.whole else None
     if chain is not None:
-        return {candidate.owner: replacement_of(model, candidate.owner, chain)}
+        return {candidate.owner: replacement_of(chain, after_relu=candidate.after_relu)}
     layers = silenced_layers(owner, region)
     return {f"{prefix}{target}": module for target, module in layers.items()}
 

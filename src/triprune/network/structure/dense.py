@@ -7,7 +7,7 @@ inception block or the skips of a U-Net are no dense layers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any
 
@@ -15,12 +15,10 @@ import torch
 from torch import fx, nn
 from torch.nn.modules.conv import _ConvNd
 
+from triprune.network.channels.layers import is_depthwise
 from triprune.network.running import Example, run_example, unhooked
 from triprune.network.structure.regions import concatenated, holds_weights, is_concatenation
-from triprune.network.structure.tracing import called_module, live_nodes, trace_own
-
-Graphs = Mapping[nn.Module, fx.Graph | None]
-"""The own graphs of a model's modules; None where there is none."""
+from triprune.network.structure.tracing import Graphs, called_module, live_nodes, trace_own
 
 
 class NoChannels(nn.Module):
@@ -120,8 +118,7 @@ def run_without_channels(model: nn.Module, example_input: Example, layers: Itera
 
     with ExitStack() as hooks:
         for module in model.modules():
-            depthwise = isinstance(module, _ConvNd) and module.groups == module.in_channels > 1
-            if isinstance(module, (_ConvNd, nn.Linear)) and not depthwise:
+            if isinstance(module, (_ConvNd, nn.Linear)) and not is_depthwise(module):
                 hooks.enter_context(unhooked(module.register_forward_pre_hook(clear)))
         for layer in layers:
             marked = model.get_submodule(layer)

@@ -14,6 +14,7 @@ from torch import fx, nn
 
 from triprune.network.structure.regions import Region, holds_weights
 from triprune.network.structure.tracing import (
+    Graphs,
     called_module,
     has_parameters,
     live_nodes,
@@ -92,12 +93,10 @@ def _does_nothing(module: nn.Module) -> bool:
     return isinstance(module, nn.Identity)
 
 
-def replacement_of(model: nn.Module, owner_name: str, chain: nn.Sequential) -> nn.Module:
-    """Return the simplest module that computes the chain at the owner's place in the model."""
+def replacement_of(chain: nn.Sequential, *, after_relu: bool) -> nn.Module:
+    """Return the simplest module that computes the chain, which may follow a ReLU."""
     layers = list(chain)
-    if all(isinstance(layer, nn.ReLU) for layer in layers) and (
-        not layers or _after_relu(model, owner_name)
-    ):
+    if all(isinstance(layer, nn.ReLU) for layer in layers) and (not layers or after_relu):
         return nn.Identity()
     for layer in layers:
         # The block's sum was its own tensor; what comes in now may be needed elsewhere.
@@ -106,7 +105,7 @@ def replacement_of(model: nn.Module, owner_name: str, chain: nn.Sequential) -> n
     return layers[0] if len(layers) == 1 and not has_parameters(layers[0]) else chain
 
 
-def _after_relu(model: nn.Module, name: str) -> bool:
+def follows_relu(model: nn.Module, name: str, graphs: Graphs) -> bool:
     """Tell whether the sibling that runs just before, in a plain Sequential, ends in a ReLU."""
     parent_name, _, key = name.rpartition(".")
     parent = model.get_submodule(parent_name)
@@ -115,15 +114,18 @@ def _after_relu(model: nn.Module, name: str) -> bool:
     keys = list(parent._modules)
     before = [parent.get_submodule(sibling) for sibling in keys[: keys.index(key)]]
     live = [module for module in before if not _does_nothing(module)]
-    return bool(live) and _ends_in_relu(live[-1])
+    return bool(live) and _ends_in_relu(live[-1], graphs)
 
 
-def _ends_in_relu(module: nn.Module) -> bool:
+def _ends_in_relu(module: nn.Module, graphs: Graphs) -> bool:
     if isinstance(module, nn.Sequential) and type(module).forward is nn.Sequential.forward:
-        return len(module) > 0 and _ends_in_relu(module[-1])
+        return len(module) > 0 and _ends_in_relu(module[-1], graphs)
     if isinstance(module, nn.ReLU):
         return True
-    graph = None if type(module).__module__.startswith("torch.nn") else trace_own(module)
+    if module in graphs:
+        graph = graphs[module]
+    else:
+        graph = None if type(module).__module__.startswith("torch.nn") else trace_own(module)
     last = output_of(graph).args[0] if graph else None
     return isinstance(last, fx.Node) and is_relu(module, last)
 

@@ -14,6 +14,9 @@ from typing import Any
 
 from torch import fx, nn
 
+Graphs = Mapping[nn.Module, fx.Graph | None]
+"""The own graphs of a model's modules; None where there is none."""
+
 
 def trace_own(module: nn.Module) -> fx.Graph | None:
     """Return the graph of the module's own forward in eval mode, or None where fx cannot follow.
