@@ -303,6 +303,95 @@ def test_shuffled_channels_find_their_readers_again(keep):
         torch.testing.assert_close(cut(X), masked(X))
 
 
+class StandardisedConv(nn.Conv2d):
+    def forward(self, x):
+        flat = self.weight.reshape(1, self.out_channels, -1)
+        flat = functional.batch_norm(flat, None, None, training=True, momentum=0.0)
+        weight = flat.reshape_as(self.weight)
+        return functional.conv2d(x, weight, self.bias, self.stride, self.padding)
+
+
+def test_standardised_weights_are_standardised_over_the_kept_inputs():
+    torch.manual_seed(0)
+    conv = [StandardisedConv(3, 16, 3), nn.ReLU(), StandardisedConv(16, 8, 3), nn.ReLU()]
+    model = nn.Sequential(*conv, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4))
+    cut, plan = triprune.prune(model, HALF, example_input=X)
+    assert widths(cut) == {"0": (3, 8), "2": (8, 4)}
+    kept_in, kept_out = (torch.tensor(plan.cuts.layers["2"].into), plan.cuts.layers["2"].out)
+    with torch.no_grad():
+        hidden = conv[1](conv[0](X))[:, kept_in]
+        weight = conv[2].weight[list(kept_out)][:, kept_in]
+        mean = weight.mean((1, 2, 3), keepdim=True)
+        var = weight.var((1, 2, 3), unbiased=False, keepdim=True)
+        weight = (weight - mean) / (var + 1e-5).sqrt()
+        hidden = functional.conv2d(hidden, weight, conv[2].bias[list(kept_out)])
+        expected = model[6].weight[:, list(kept_out)] @ hidden.relu().mean((2, 3)).T
+        torch.testing.assert_close(cut(X), expected.T + model[6].bias)
+    assert "depends on the number of channels" in plan.notes[0]
+
+
+class Tokens(nn.Module):
+    """Positions are learnt, so that tokens carry labels beside the channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = nn.Conv2d(3, 24, 8, 8)
+        self.position = nn.Parameter(torch.randn(1, 16, 24))
+        self.norm = nn.LayerNorm(24)
+        self.mix = nn.Linear(24, 12)
+        self.head = nn.Linear(12, 4)
+
+    def forward(self, x):
+        tokens = self.patch(x).flatten(2).transpose(1, 2) + self.position
+        return self.head(self.mix(self.norm(tokens)).relu().mean(1))
+
+
+def test_labelled_tokens_are_not_taken_for_channels():
+    torch.manual_seed(0)
+    cut, _ = triprune.prune(Tokens(), HALF, example_input=X)
+    assert cut.position.shape == (1, 16, 12)
+    assert (cut.mix.in_features, cut.mix.out_features) == (12, 6)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        nn.utils.parametrizations.weight_norm,
+        nn.utils.parametrizations.spectral_norm,
+        nn.utils.spectral_norm,
+    ],
+)
+def test_a_computed_weight_is_refused_by_name(resnet, compute):
+    compute(resnet.layer2[0].conv1)
+    before = snapshot(resnet)
+    with pytest.raises(SurgeryError, match=r"weight of layer2\.0\.conv1 is computed"):
+        triprune.prune(resnet, HALF, example_input=X)
+    assert_untouched(resnet, before)
+    scores = dict.fromkeys(triprune.removable_blocks(resnet, X).names, 1.0)
+    _, plan = triprune.prune(resnet, Scale(depth=0.8), example_input=X, block_scores=scores)
+    assert len(plan.removed_blocks) == 2
+
+
+class Noisy(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+        self.auxiliary = nn.Linear(8, 4)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x):
+        x = functional.dropout(self.conv(x).mean((2, 3)), training=True)
+        return self.head(x) if not self.training else (self.head(x), self.auxiliary(x))
+
+
+def test_the_random_numbers_of_the_caller_stay_as_they_were():
+    model = Noisy()
+    state = torch.get_rng_state()
+    with pytest.raises(SurgeryError, match="differs from the masked original"):
+        triprune.prune(model, HALF, example_input=X)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
 def test_no_room_at_all_is_refused():
     model = nn.Sequential(nn.Conv2d(3, 4, 1))
     before = snapshot(model)

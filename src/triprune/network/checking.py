@@ -12,49 +12,78 @@ from torch import nn
 from torch.nn.modules.conv import _ConvNd
 from torch.utils._pytree import tree_leaves
 
+from triprune.network.channels.flow import ChannelFlow
 from triprune.network.channels.layers import is_transposed
-from triprune.network.slicing import Cuts, Index, sharing_copy
+from triprune.network.slicing import Cuts, Index, LayerCut, sharing_copy
 
 TOLERANCE = 1e-4
 """Of the largest output. Another order of sums makes about 1e-6, a wrong channel far more."""
 
 
 class _OnKept(nn.Module):
-    """A layer or group norm of the cut network, on the kept channels of a full-width tensor.
+    """A layer of the cut network between tensors of full width: reads and writes kept channels.
 
-    Such a norm depends on how many channels there are, so zeroing some does not mask them.
+    A layer norm, a group norm or a layer that standardises its weights depends on how many channels
+    there are, so zeroing some does not mask them.
     """
 
-    def __init__(self, narrow: nn.Module, kept: torch.Tensor, dim: int) -> None:
+    def __init__(self, narrow: nn.Module, *, into: Index, out: Index, width: int, dim: int) -> None:
         super().__init__()
         self.narrow = narrow
-        self.kept = kept
+        self.into = torch.tensor(into)
+        self.out = torch.tensor(out)
+        self.width = width
         self.dim = dim
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.narrow(x.index_select(self.dim, self.kept))
-        return torch.zeros_like(x).index_copy(self.dim, self.kept, y)
+        y = self.narrow(x.index_select(self.dim, self.into))
+        shape = list(y.shape)
+        shape[self.dim] = self.width
+        return y.new_zeros(shape).index_copy(self.dim, self.out, y)
 
 
-def masked(model: nn.Module, cuts: Cuts, cut: nn.Module, channel_dim: dict[str, int]) -> nn.Module:
+def masked(model: nn.Module, cuts: Cuts, cut: nn.Module, flow: ChannelFlow) -> nn.Module:
     """Return a copy of ``model``, as wide as it was, that never reads the channels left out."""
     full = sharing_copy(model)
     modules = dict(full.named_modules())
     narrow = dict(cut.named_modules())
+    counted = set(flow.ledger.counted_in)
     for name, layer_cut in cuts.layers.items():
         layer = modules[name]
-        by_count = isinstance(layer, (nn.LayerNorm, nn.GroupNorm)) and name in narrow
-        if by_count and layer_cut.out is not None:
-            kept = torch.tensor(layer_cut.out)
+        if name in narrow and _depends_on_count(layer, counted_in=name in counted):
             parent, _, key = name.rpartition(".")
-            dim = channel_dim.get(name, 1)
-            modules[parent]._modules[key] = _OnKept(narrow[name], kept, dim)
+            modules[parent]._modules[key] = _on_kept(
+                narrow[name], layer, layer_cut, dim=flow.channel_dim.get(name, 1)
+            )
         elif layer_cut.into is not None:
             _stop_reading(layer, layer_cut.into)
     for name, placed in cuts.placed.items():
         mask = _ones_at(placed.into, placed.width)
         modules[name].register_forward_pre_hook(_masking(mask))
     return full
+
+
+def can_be_masked(model: nn.Module, flow: ChannelFlow) -> bool:
+    """Tell whether everything that depends on the number of channels is a layer of its own."""
+    modules = dict(model.named_modules())  # removed blocks are no longer among them
+    found = (modules[name] for name in flow.ledger.counted_in if name in modules)
+    return all(isinstance(module, _ConvNd) for module in found)
+
+
+def _depends_on_count(layer: nn.Module, *, counted_in: bool) -> bool:
+    norm = isinstance(layer, (nn.LayerNorm, nn.GroupNorm))
+    return norm or (counted_in and isinstance(layer, _ConvNd))
+
+
+def _on_kept(narrow: nn.Module, layer: nn.Module, cut: LayerCut, *, dim: int) -> _OnKept:
+    if isinstance(layer, _ConvNd):
+        into, width = cut.into or tuple(range(layer.in_channels)), layer.out_channels
+    else:
+        assert isinstance(layer, (nn.GroupNorm, nn.LayerNorm))
+        into = cut.out or ()
+        grouped = isinstance(layer, nn.GroupNorm)
+        width = layer.num_channels if grouped else layer.normalized_shape[-1]
+    return _OnKept(narrow, into=into, out=cut.out or tuple(range(width)), width=width, dim=dim)
 
 
 def _masking(mask: torch.Tensor) -> Any:

@@ -12,7 +12,8 @@ from triprune.errors import InputError, SurgeryError
 from triprune.network.channels.coupling import IGNORED, Coupling, Mask, couple
 from triprune.network.channels.flow import ChannelFlow
 from triprune.network.channels.following import follow_channels
-from triprune.network.checking import TOLERANCE, largest_difference, masked
+from triprune.network.channels.layers import LAYERS, is_depthwise
+from triprune.network.checking import TOLERANCE, can_be_masked, largest_difference, masked
 from triprune.network.matching import Chosen, match
 from triprune.network.plan import Plan
 from triprune.network.running import run_example
@@ -37,8 +38,9 @@ def narrow(original: nn.Module, example: torch.Tensor, draft: Plan, order: Narro
 
     The channels of a removed dense layer go too: nothing writes them any more.
     """
-    if order.keep >= 1.0 and not draft.removed_blocks:
+    if order.keep >= 1.0 and not order.dense:
         return draft
+    _require_own_weights(original)
     flow = follow_channels(original, example)
     residual = tuple(name for name in draft.removed_blocks if name not in order.dense)
     reference = replace(draft, removed_blocks=residual).cut_view(original)
@@ -50,7 +52,7 @@ def narrow(original: nn.Module, example: torch.Tensor, draft: Plan, order: Narro
         chosen = choose(flow, coupling, (shallow, example), draft.removed_blocks, order)
         if chosen is None:
             continue
-        width = _realised_width(coupling, chosen.stay, draft.removed_blocks)
+        width = _realised_width(original, coupling, chosen.stay, draft.removed_blocks)
         plan = replace(
             draft,
             cuts=chosen.cuts,
@@ -70,6 +72,18 @@ def narrow(original: nn.Module, example: torch.Tensor, draft: Plan, order: Narro
     )
 
 
+def _require_own_weights(model: nn.Module) -> None:
+    """Refuse a weight that is computed from other tensors at every call: there is none to cut."""
+    for name, layer in model.named_modules():
+        if isinstance(layer, LAYERS) and "weight" not in layer._parameters:
+            raise SurgeryError(
+                f"cutting channels of a {type(model).__name__}",
+                f"the weight of {name} is computed (weight_norm, spectral_norm, a mask)",
+                "make it plain, prune, and put it back: torch.nn.utils.parametrize."
+                "remove_parametrizations, or remove_weight_norm, remove_spectral_norm",
+            )
+
+
 def _choose(
     flow: ChannelFlow,
     coupling: Coupling,
@@ -81,7 +95,7 @@ def _choose(
     stay = choose_classes(coupling, order.scoring, keep=order.keep, round_to=order.round_to)
     if _uneven_parts(flow, coupling, stay):
         return None
-    stay &= ~_unwritten(coupling, removed)
+    stay &= ~_unwritten(subject[0], coupling, removed)
     return Chosen(stay, cuts_of(flow, subject[0], stay))
 
 
@@ -104,13 +118,19 @@ def _uneven_parts(flow: ChannelFlow, coupling: Coupling, stay: Mask) -> bool:
     return any(len(set(counts)) > 1 for counts in kept)
 
 
-def _unwritten(coupling: Coupling, removed: tuple[str, ...]) -> Mask:
-    """Return the classes that only removed blocks write."""
+def _unwritten(model: nn.Module, coupling: Coupling, removed: tuple[str, ...]) -> Mask:
+    """Return the classes that only removed blocks write; a depthwise layer just passes them on."""
 
     def is_gone(layer: str) -> bool:
         return any(layer == block or layer.startswith(f"{block}.") for block in removed)
 
-    gone = [all(map(is_gone, group.written_by)) for group in coupling.groups]
+    def writes(layer: str) -> bool:
+        return not is_gone(layer) and not is_depthwise(model.get_submodule(layer))
+
+    gone = [
+        any(map(is_gone, group.written_by)) and not any(map(writes, group.written_by))
+        for group in coupling.groups
+    ]
     return (coupling.group_of >= 0) & np.array([*gone, False])[coupling.group_of]
 
 
@@ -126,10 +146,10 @@ def _trouble(
         found = run_example(cut, example)
     except InputError as error:
         return f"the cut network does not run ({error.found})"
-    if flow.ledger.counted_in:
-        return ""
     reference, stay = masked_by
-    full = masked(reference, cuts_of(flow, reference, stay), cut, flow.channel_dim)
+    if not can_be_masked(reference, flow):
+        return ""
+    full = masked(reference, cuts_of(flow, reference, stay), cut, flow)
     difference = largest_difference(run_example(full, example), found)
     if difference <= TOLERANCE:
         return ""
@@ -145,11 +165,13 @@ def _require_room(plan: Plan, order: Narrowing) -> None:
         )
 
 
-def _realised_width(coupling: Coupling, stay: Mask, removed: tuple[str, ...]) -> float:
+def _realised_width(
+    model: nn.Module, coupling: Coupling, stay: Mask, removed: tuple[str, ...]
+) -> float:
     """Return the kept part of all channels, but for those that no network may lose."""
     told = np.isin(np.arange(len(stay)), list(coupling.reasons))
     counted = (coupling.group_of >= 0) & (~coupling.pinned | told)
-    counted &= ~_unwritten(coupling, removed)
+    counted &= ~_unwritten(model, coupling, removed)
     return float(stay[counted].mean()) if counted.any() else 1.0
 
 
@@ -176,6 +198,7 @@ def _notes(
     }
     notes += [f"{name}: not run on the example input, it stays as it is" for name in sorted(unused)]
     if flow.ledger.counted_in:
-        where = ", ".join(sorted(set(flow.ledger.counted_in))[:3])
+        places = sorted({name or "the model itself" for name in flow.ledger.counted_in})
+        where = ", ".join(places[:3])
         notes.append(f"{where}: depends on the number of channels, so no masked original is equal")
     return tuple(notes)

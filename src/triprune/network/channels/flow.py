@@ -94,7 +94,7 @@ class ChannelFlow(TorchDispatchMode):
 
     def counts_channels(self) -> None:
         """Note that the running operator's result depends on how many channels there are."""
-        self.ledger.counted_in.append(self.where())
+        self.ledger.counted_in.append(self._running[-1] if self._running else "")
 
     def meet(self, first: Labels | None, second: Labels | None) -> None:
         """Tie two dimensions; one that meets a fixed size is pinned."""
@@ -174,7 +174,7 @@ class ChannelFlow(TorchDispatchMode):
 
     def follow(self, *inputs: torch.Tensor) -> Any:
         """Run one forward pass and learn from it; the outputs' channels are pinned."""
-        with torch.no_grad(), self._hooked(), self:
+        with torch.random.fork_rng(devices=[]), torch.no_grad(), self._hooked(), self:
             outputs = self._model(*inputs)
         for each in tree_leaves(outputs):
             if isinstance(each, torch.Tensor):
@@ -188,11 +188,18 @@ class ChannelFlow(TorchDispatchMode):
         if name in self._opaque:
             self._paused += 1
         elif isinstance(module, LAYERS) and inputs and isinstance(inputs[0], torch.Tensor):
-            dims = self.dims(inputs[0])
-            for place, labels in enumerate(dims):
-                if labels is not None:
-                    self.channel_dim[name] = place
-                    self.meet(self.inputs.setdefault(name, labels), labels)
+            self._read(name, module, self.dims(inputs[0]))
+
+    def _read(self, name: str, layer: nn.Module, dims: Dims) -> None:
+        """Note which labels a layer takes for its channels: tokens may carry labels too."""
+        labelled = [place for place, labels in enumerate(dims) if labels is not None]
+        if len(labelled) > 1:
+            usual = len(dims) - 1 if isinstance(layer, (nn.Linear, nn.LayerNorm)) else 1
+            labelled = [place for place in labelled if place == usual]
+        for place in labelled:
+            labels = dims[place]
+            self.channel_dim[name] = place
+            self.meet(self.inputs.setdefault(name, labels), labels)  # pyright: ignore
 
     def _leave(self, name: str, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         self._running.pop()

@@ -1,10 +1,11 @@
-"""Owns running a model so that all of its channels are followed; refuses nothing that runs."""
+"""Owns running a model so that its channels are followed; refuses what no rule can follow."""
 
 from __future__ import annotations
 
 import torch
 from torch import nn
 
+from triprune.errors import SurgeryError
 from triprune.network.channels.flow import ChannelFlow, MakeOpaqueError
 
 
@@ -26,6 +27,12 @@ def follow_channels(model: nn.Module, example: torch.Tensor) -> ChannelFlow:
             if found.name in opaque:
                 raise
             opaque |= {found.name}
+        except Exception as error:  # a rule met what nobody foresaw: refuse, never crash
+            raise SurgeryError(
+                f"following the channels of a {type(model).__name__}",
+                f"{type(error).__name__} in {flow.where()}: {error}",
+                "keep width at 1 and cut depth or resolution",
+            ) from error
 
 
 def _follow_training(flow: ChannelFlow, model: nn.Module, example: torch.Tensor) -> None:
