@@ -16,7 +16,7 @@ from triprune.errors import (
     FileFormatError,
     InputError,
     NonFiniteError,
-    PlanError,
+    PlanIndexError,
     TripruneError,
     TruncatedFileError,
     WeightsError,
@@ -172,17 +172,21 @@ def test_hostile_weights_only_fail(folder, data):
         triprune.load(folder, build=build)
 
 
-def test_a_plan_may_name_no_path_and_no_code(folder):
+@pytest.mark.parametrize(
+    ("field", "name", "cut"),
+    [
+        ("layers", "../../etc/passwd", {"out": [0]}),
+        ("layers", "__class__", {"out": [0]}),
+        ("tensors", "__init__.__globals__", {"0": [0]}),
+        ("placed", "forward", {"width": 4, "out": [0], "in": [0]}),
+    ],
+)
+def test_a_plan_may_name_no_path_and_no_code(folder, field, name, cut):
     path = folder / "plan.json"
     document = json.loads(path.read_text())
-    document["layers"]["../../etc/passwd"] = {"out": [0]}
-    document["layers"]["__class__"] = {"out": [0]}
-    document["tensors"]["__init__.__globals__"] = {"0": [0]}
+    document[field][name] = cut
     path.write_text(json.dumps(document))
-    triprune.load(folder, build=build)  # names that are no layers are passed over
-    document["placed"]["forward"] = {"width": 0, "out": [0], "in": [0]}
-    path.write_text(json.dumps(document))
-    with pytest.raises(PlanError, match="the width of forward"):
+    with pytest.raises(PlanIndexError, match="nothing of that name"):
         triprune.load(folder, build=build)
 
 

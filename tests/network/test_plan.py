@@ -20,7 +20,7 @@ from triprune.errors import (
     TruncatedFileError,
 )
 from triprune.network.plan import Plan
-from triprune.network.slicing import Cuts, LayerCut, PlacedCut
+from triprune.network.slicing import Cuts, LayerCut, PlacedCut, slice_model
 
 X = torch.zeros(1, 3, 16, 16)
 
@@ -160,6 +160,34 @@ def with_cuts(plan: Plan, cuts: Cuts) -> Plan:
 def test_refuses_indices_out_of_range(plan, model, cuts):
     with pytest.raises(PlanIndexError, match="make the plan again"):
         with_cuts(plan, cuts).apply(model)
+
+
+@pytest.mark.parametrize(
+    "cuts",
+    [
+        Cuts(layers={"nothing": LayerCut((0,))}),
+        Cuts(layers={"layer1": LayerCut((0,))}),
+        Cuts(tensors={"layer1.forward": {0: (0,)}}),
+        Cuts(tensors={"conv1.__dict__": {0: (0,)}}),
+        Cuts(placed={"": PlacedCut(4, (0,), (0,))}),
+        Cuts(placed={"conv1": PlacedCut(4, (0,), (0,))}),
+    ],
+)
+def test_refuses_to_cut_what_is_not_there(plan, model, cuts):
+    with pytest.raises(PlanIndexError, match="nothing of that name that could be cut so"):
+        with_cuts(plan, cuts).apply(model)
+
+
+def test_refuses_groups_that_do_not_meet():
+    layer = nn.Conv2d(4, 4, 3, groups=4)
+    with pytest.raises(PlanIndexError, match="cutting the groups"):
+        slice_model(nn.Sequential(layer), Cuts(layers={"0": LayerCut((0,), (1,))}))
+
+
+def test_refuses_an_endless_number(plan):
+    text = plan.to_json().replace('"version":1', '"version":' + "9" * 5000)
+    with pytest.raises(PlanError, match="number of absurd length"):
+        Plan.from_json(text)
 
 
 def test_refuses_to_remove_a_block_that_is_none(plan, model):

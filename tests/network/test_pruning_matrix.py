@@ -79,6 +79,7 @@ def picture(name: str, batch: int = 1) -> torch.Tensor:
     return torch.randn(batch, 3, side, side, generator=torch.Generator().manual_seed(1))
 
 
+@lru_cache(maxsize=1)
 def block_scores(name: str) -> dict[str, float]:
     """Return made-up scores, which spare a run for every block."""
     names = triprune.removable_blocks(built(name), picture(name)).names
@@ -146,14 +147,13 @@ def assert_widths(model: nn.Module, cut: nn.Module, keep: float) -> None:
 def check(name: str, scale: Scale, tmp_path) -> None:
     model, x = built(name), picture(name)
     before = {key: value.clone() for key, value in model.state_dict().items()}
-    scores = block_scores(name) if scale == SCALES[0] else None
+    scores = block_scores(name) if scale.depth < 1 and ":" in name else None
     cut, plan = triprune.prune(model, scale, example_input=x, block_scores=scores)
     assert type(cut) is type(model)
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
     with torch.no_grad():
-        torch.testing.assert_close(
-            cut.eval()(x), masked_output(model, plan, cut, x), atol=1e-5, rtol=1e-4
-        )
+        expected = masked_output(model, plan, cut.eval(), x)
+        assert (cut(x) - expected).abs().max() <= 1e-5 * expected.abs().max()
     assert plan.resolution_px == int(x.shape[-1] * scale.resolution + 0.5)
     assert_widths(model, cut, scale.width)
     assert not plan.notes

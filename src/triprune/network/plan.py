@@ -19,7 +19,14 @@ from triprune.errors import ArchitectureError
 from triprune.network.depth import remove_blocks
 from triprune.network.fingerprint import fingerprint
 from triprune.network.reading import VERSION, read_plan
-from triprune.network.slicing import Cuts, LayerCut, PlacedCut, sharing_copy, slice_model
+from triprune.network.slicing import (
+    Cuts,
+    LayerCut,
+    PlacedCut,
+    check_places,
+    sharing_copy,
+    slice_model,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,7 @@ class Plan:
                 f"({self.fingerprint[:15]}…, this one is {found[:15]}…)",
                 "build the model exactly as it was when it was pruned",
             )
+        check_places(model, self.cuts)
         return copy.deepcopy(self.cut_view(model))
 
     def cut_view(self, model: nn.Module) -> nn.Module:

@@ -55,6 +55,10 @@ def _parse(text: str) -> Any:
                 _ASKED, "its text ends in the middle", "copy or save it again, whole"
             ) from error
         raise _malformed(f"it is not JSON ({error})") from error
+    except PlanError:  # of _no_constant
+        raise
+    except ValueError as error:
+        raise _malformed("it holds a number of absurd length") from error
     except RecursionError as error:
         raise _malformed("it is nested too deeply") from error
 

@@ -16,7 +16,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvNd
 
 from triprune.errors import PlanIndexError
-from triprune.network.channels.layers import is_transposed
+from triprune.network.channels.layers import LAYERS, is_transposed
 from triprune.network.placing import FullWidth
 
 Index = tuple[int, ...]
@@ -56,6 +56,24 @@ def sharing_copy(model: nn.Module) -> nn.Module:
     """Return a copy with the same tensors, not copies of them: change none of those in place."""
     tensors = [*model.parameters(), *model.buffers()]
     return copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
+
+
+def check_places(model: nn.Module, cuts: Cuts) -> None:
+    """Refuse cuts of what the original does not have, or of what is not cut in that way."""
+    modules = dict(model.named_modules(remove_duplicate=False))
+    tensors = {
+        *(name for name, _ in model.named_parameters(remove_duplicate=False)),
+        *(name for name, _ in model.named_buffers(remove_duplicate=False)),
+    }
+    odd = [name for name in cuts.layers if not isinstance(modules.get(name), LAYERS)]
+    odd += [name for name in cuts.tensors if name not in tensors]
+    odd += [n for n in cuts.placed if not n or n not in modules or modules[n].state_dict()]
+    if odd:
+        raise PlanIndexError(
+            f"cutting {odd[0]!r} of a {type(model).__name__}",
+            "it has nothing of that name that could be cut so",
+            "make the plan again with triprune.prune",
+        )
 
 
 def slice_model(model: nn.Module, cuts: Cuts) -> None:
@@ -120,6 +138,8 @@ def _slice_convolution(name: str, layer: _ConvNd, cut: LayerCut, done: Done) -> 
         groups = _kept_groups(name, out, layer.out_channels, layer.groups)
         if _kept_groups(name, into, layer.in_channels, layer.groups) != groups:
             raise _uneven(name)
+        if _groups_of(out, layer.out_channels, layer) != _groups_of(into, layer.in_channels, layer):
+            raise _uneven(name)
         _slice_groups(layer, out, into, done)
         layer.groups = groups
     _replace(layer, "bias", {0: out}, done, name=name)
@@ -137,6 +157,10 @@ def _slice_groups(layer: _ConvNd, out: Index, into: Index, done: Done) -> None:
     columns = torch.tensor([inside[channel // per_out] for channel in out], device=weight.device)
     with torch.no_grad():
         _put(layer, "weight", weight.detach()[rows[:, None], columns], done)
+
+
+def _groups_of(kept: Index, channels: int, layer: _ConvNd) -> set[int]:
+    return {channel // (channels // layer.groups) for channel in kept}
 
 
 def _kept_groups(name: str, kept: Index, channels: int, groups: int) -> int:
