@@ -137,8 +137,7 @@ def _two_ends(ends: object, axis: Axis) -> tuple[object, object]:
 
 def _lattice_points(lattice: Lattice, low: Array, high: Array) -> Array:
     """Return every scale that the model can take within the box [m, 3]."""
-    sides = [lattice.fractions(axis) for axis in AXES]
-    sides = [s[(s >= low[i] - 1e-12) & (s <= high[i] + 1e-12)] for i, s in enumerate(sides)]
+    sides = [lattice.within(axis, low[i], high[i]) for i, axis in enumerate(AXES)]
     size = math.prod(len(side) for side in sides)
     if not 0 < size <= 20_000_000:
         raise InputError(

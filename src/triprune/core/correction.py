@@ -18,7 +18,7 @@ from triprune.core.cost import SmoothCost
 from triprune.core.lattice import Lattice
 from triprune.core.link import Array
 from triprune.core.predictor import Predictor
-from triprune.core.scale import AXES, Axis, Scale
+from triprune.core.scale import AXES, Scale
 from triprune.errors import BudgetError
 
 _NEAR = 0.15
@@ -96,14 +96,9 @@ class _NearBudget:
 
     def unmeasured(self, cost: CorrectedCost) -> Scale | None:
         """Return the scale whose estimated cost is nearest to the budget and not yet measured."""
-        points = np.stack(np.meshgrid(*map(self._side, AXES), indexing="ij"), axis=-1)
-        points = points.reshape(-1, 3)
+        sides = [self.lattice.within(axis, *self.bounds.get(axis, (0.0, 1.0))) for axis in AXES]
+        points = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 3)
         gaps = np.abs(cost.log_at(np.log(points))[0] - np.log(self.budget))
         order = np.argsort(gaps, kind="stable")[: int((gaps <= _NEAR).sum())]
         scales = (Scale(*(float(x) for x in points[place])) for place in order)
         return next((scale for scale in scales if scale not in cost.measured), None)
-
-    def _side(self, axis: Axis) -> Array:
-        low, high = self.bounds.get(axis, (0.0, 1.0))
-        fractions = self.lattice.fractions(axis)
-        return fractions[(fractions >= low - 1e-12) & (fractions <= high + 1e-12)]

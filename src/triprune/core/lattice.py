@@ -49,6 +49,11 @@ class Lattice:
         """Return the kept fractions that an axis can take, ascending."""
         return np.array(self.counts(axis), dtype=float) / self._whole(axis)
 
+    def within(self, axis: Axis, low: float, high: float) -> Array:
+        """Return the fractions of an axis that lie between two bounds, rounding allowed for."""
+        fractions = self.fractions(axis)
+        return fractions[(fractions >= low - 1e-12) & (fractions <= high + 1e-12)]
+
     def snap(self, scale: Scale) -> Scale:
         """Return the nearest scale that the model can take."""
         nearest: dict[str, float] = {}

@@ -17,6 +17,17 @@ Padding = Literal["zero", "reflect"]
 FINE_TUNING_RATE = 0.1  # of the rate from scratch: the paper says only "a small learning rate"
 
 
+def refuse_unknown(given: Mapping[str, object], known: set[str], asked: str) -> None:
+    """Refuse settings that do not exist, by name, and tell those that do."""
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise InputError(
+            f"{asked} with {', '.join(unknown)}",
+            "there are no such settings",
+            f"use {', '.join(sorted(known))}",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """How to train: SGD with momentum; the defaults are the paper's for CIFAR-10.
@@ -84,14 +95,7 @@ class Recipe:
     @classmethod
     def from_mapping(cls, values: Mapping[str, object]) -> Recipe:
         """Return the recipe with ``values``, as ``asdict`` or a TOML table gives them."""
-        known = {field.name for field in fields(cls)}
-        unknown = sorted(set(values) - known)
-        if unknown:
-            raise InputError(
-                f"a recipe with {', '.join(unknown)}",
-                "there are no such settings",
-                f"use {', '.join(sorted(known))}",
-            )
+        refuse_unknown(values, {field.name for field in fields(cls)}, "a recipe")
         given = dict(values)
         milestones = given.get("milestones")
         if isinstance(milestones, list):

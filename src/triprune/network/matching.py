@@ -85,12 +85,16 @@ def _skeleton(
     try:
         with torch.no_grad():
             skeleton(example)
-    except Exception:  # the user's own code, at a width it was not written for
+    except Exception:  # ours above, or the user's own code at a width it was not written for
         return None
     finally:
         for handle in handles:
             handle.remove()
     return skeleton
+
+
+class _NoSkeletonError(Exception):
+    """A layer that cannot be cut to what arrives: such a network gets no skeleton."""
 
 
 def _fitting(widths: tuple[float, int] | None) -> Callable[..., None]:
@@ -101,7 +105,7 @@ def _fitting(widths: tuple[float, int] | None) -> Callable[..., None]:
         arrived = tuple(range(inputs[0].shape[-1 if last else 1]))
         if isinstance(layer, _ConvNd) and layer.groups > 1:
             if not layer.groups == layer.in_channels == layer.out_channels:
-                raise NotImplementedError
+                raise _NoSkeletonError
             cut = LayerCut(arrived, arrived)
         elif isinstance(layer, (_ConvNd, nn.Linear)) and not is_transposed(layer):
             size = layer.weight.shape[0]
@@ -110,7 +114,7 @@ def _fitting(widths: tuple[float, int] | None) -> Callable[..., None]:
         elif isinstance(layer, _NormBase):
             cut = LayerCut(arrived)
         else:
-            raise NotImplementedError
+            raise _NoSkeletonError
         slice_model(layer, Cuts(layers={"": cut}))
 
     return hook

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from triprune.core.budget import read_budget
 from triprune.errors import FileFormatError, InputError
 from triprune.learning.datasets.embedded import NAME as EMBEDDED
-from triprune.learning.recipe import Recipe
+from triprune.learning.recipe import Recipe, refuse_unknown
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -104,7 +104,7 @@ class Settings:
     def from_mapping(cls, values: Mapping[str, Any]) -> Settings:
         """Return the settings with ``values``; a recipe may name a ``preset`` to begin from."""
         given = dict(values)
-        _refuse_unknown(given, {each.name for each in fields(cls)}, "a run")
+        refuse_unknown(given, {each.name for each in fields(cls)}, "a run")
         if "budget" not in given:
             raise InputError("a run without a budget", "nothing says what may remain", "give one")
         if isinstance(given.get("recipe"), Mapping):
@@ -135,7 +135,7 @@ class RunSpec:
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> RunSpec:
         """Return the spec with ``values``, as JSON or a TOML file holds them."""
-        _refuse_unknown(values, {each.name for each in fields(cls)}, "a run")
+        refuse_unknown(values, {each.name for each in fields(cls)}, "a run")
         if "model" not in values:
             raise InputError("a run without a model", "there is nothing to prune", "name a model")
         settings = Settings.from_mapping(values.get("settings", {}))
@@ -156,13 +156,3 @@ class RunSpec:
 def default_recipe(data: str) -> Recipe:
     """Return the shipped data's own recipe, else the paper's for CIFAR-10."""
     return Recipe.preset("demo" if data == EMBEDDED else "cifar10")
-
-
-def _refuse_unknown(given: Mapping[str, Any], known: set[str], asked: str) -> None:
-    unknown = sorted(set(given) - known)
-    if unknown:
-        raise InputError(
-            f"{asked} with {', '.join(unknown)}",
-            "there are no such settings",
-            f"use {', '.join(sorted(known))}",
-        )
