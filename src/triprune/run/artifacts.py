@@ -189,3 +189,63 @@ def _row(told: dict[str, Any]) -> Row:
     accuracies, scale = tuple(told["accuracies"]), Scale(**told["scale"])
     given: dict[str, Any] = {**told, "accuracies": accuracies, "scale": scale}
     return Row(**given)
+
+
+@dataclass(frozen=True, slots=True)
+class BenchRow:
+    """One model at one batch size: median and quartiles of a forward pass, and its peak memory.
+
+    ``budget`` is 1 for the original. ``peak_bytes`` is None where it cannot be measured.
+    """
+
+    name: str
+    budget: float
+    batch_size: int
+    median_ms: float
+    lower_ms: float
+    upper_ms: float
+    samples: int
+    peak_bytes: int | None
+
+    @property
+    def images_per_second(self) -> float:
+        """The throughput at the median."""
+        return 1000 * self.batch_size / self.median_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """The models of a run timed in turns, one after the other in every round, on one machine."""
+
+    device: str
+    runtime: str
+    hardware: str
+    threads: int
+    versions: dict[str, str]
+    date: str
+    rows: tuple[BenchRow, ...]
+
+    @property
+    def key(self) -> str:
+        """Where a run folder keeps it; measured again, it is replaced."""
+        return f"bench/{self.device}-{self.runtime}"
+
+    def speed_up(self, row: BenchRow) -> float:
+        """How many times faster than the original, at the same batch size."""
+        original = next(
+            each
+            for each in self.rows
+            if each.name == "original" and each.batch_size == row.batch_size
+        )
+        return original.median_ms / row.median_ms
+
+    def to_parts(self) -> Parts:
+        """Return plain values."""
+        return asdict(self), {}
+
+    @classmethod
+    def from_parts(cls, values: dict[str, Any], tensors: dict[str, Tensor]) -> Bench:
+        """Rebuild the measurement."""
+        del tensors
+        given: dict[str, Any] = {**values, "rows": tuple(BenchRow(**r) for r in values["rows"])}
+        return cls(**given)
