@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from statistics import fmean, stdev
 from typing import Any, Literal
 
@@ -31,6 +31,8 @@ class Survey:
     cost: CalibratedCost
     block_scores: dict[str, float]
     notes: tuple[str, ...] = ()
+    layers: dict[str, int] = field(default_factory=dict[str, int])
+    """The channels of every convolution of the original, in its order."""
 
     def to_parts(self) -> Parts:
         """Return plain values."""
@@ -50,6 +52,16 @@ class Survey:
         return cls(**given)
 
 
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """An epoch as it is stored: nothing that a clock says, so that runs can be compared by bits."""
+
+    loss: float
+    train_accuracy: float
+    accuracy: float | None
+    rate: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedModel:
     """A pruned, fine-tuned model: plan and tensors, its validation accuracy, what it costs."""
@@ -60,6 +72,7 @@ class TrainedModel:
     macs: int
     params: int
     epochs: int
+    history: tuple[Epoch, ...] = ()
 
     @property
     def observation(self) -> Observation:
@@ -74,6 +87,7 @@ class TrainedModel:
             "macs": self.macs,
             "params": self.params,
             "epochs": self.epochs,
+            "history": [asdict(epoch) for epoch in self.history],
         }
         return values, self.tensors
 
@@ -81,7 +95,8 @@ class TrainedModel:
     def from_parts(cls, values: dict[str, Any], tensors: dict[str, Tensor]) -> TrainedModel:
         """Rebuild the trained model."""
         plan = Plan.from_json(values["plan"])
-        given: dict[str, Any] = {**values, "plan": plan, "tensors": tensors}
+        history = tuple(Epoch(**epoch) for epoch in values.get("history", ()))
+        given: dict[str, Any] = {**values, "plan": plan, "tensors": tensors, "history": history}
         return cls(**given)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from triprune.core.scale import Scale
-from triprune.run.trainer import Task
+from triprune.run.trainer import Task, Tuned
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class FakeTrainer:
         del final
         return 1
 
-    def fine_tune(self, task: Task) -> Generator[None, None, float]:
+    def fine_tune(self, task: Task) -> Generator[None, None, Tuned]:
         """Give way once and answer."""
         yield
-        return self.accuracy(task.scale)
+        return Tuned(self.accuracy(task.scale))
 
     def validate(self, task: Task) -> float:
         """Answer."""

@@ -11,7 +11,7 @@ from torch import nn
 
 from triprune.core.scale import finite_number
 from triprune.learning.training import model_randomness
-from triprune.run.trainer import Task
+from triprune.run.trainer import Task, Tuned
 
 Train = Callable[[nn.Module, int], object]
 Evaluate = Callable[[nn.Module, int], float]
@@ -39,12 +39,12 @@ class OwnTraining:
         del final
         return 0
 
-    def fine_tune(self, task: Task) -> Generator[None, None, float]:
+    def fine_tune(self, task: Task) -> Generator[None, None, Tuned]:
         """Call ``train``, which starts over if it is interrupted."""
         yield
         with model_randomness(task.seed):
             self.train(task.model.train(), task.resolution_px)
-        return self.validate(task)
+        return Tuned(self.validate(task))
 
     def validate(self, task: Task) -> float:
         """Call ``evaluate``."""

@@ -15,6 +15,8 @@ from triprune.core.scale import AXES, Axis
 from triprune.run import steps
 from triprune.run.artifacts import Chosen, Fitted, Outcome, Spends, Survey, TrainedModel
 from triprune.run.executor import Work, execute
+from triprune.run.feature_maps import FeatureMaps
+from triprune.run.origin import Origin
 from triprune.run.result import Result
 from triprune.run.steps import Case
 from triprune.run.store import Store
@@ -33,8 +35,10 @@ class Pipeline:
         """Do the whole job, or what is left of it; another ``budget`` uses the same rounds."""
         with self.store.locked():
             self.store.begin(self.case.facts())
+            remaining = budget or self.case.settings.budget
+            self.store.once(f"{_home(remaining)}/origin", Origin, Origin.here)
             known, fitted = self.collect()
-            return self.finish(known, fitted, budget or self.case.settings.budget)
+            return self.finish(known, fitted, remaining)
 
     def collect(self) -> tuple[Survey, Fitted]:
         """Survey the original, run the three chains, fit the predictor."""
@@ -64,6 +68,8 @@ class Pipeline:
                 notes=[each.note for each in chosen.values() if each.note],
             ),
         )
+        pictures = partial(steps.illustrate, self.case, models)
+        self.store.once(f"{_home(budget)}/feature-maps-{len(models)}", FeatureMaps, pictures)
         first = models["joint"][0]
         return Result.of(self.case.subject.model, chosen["joint"], first, outcome)
 

@@ -22,12 +22,13 @@ from triprune.network.depth import score_blocks
 from triprune.network.latency import measure_latency
 from triprune.network.plan import Plan
 from triprune.network.regrowing import regrow
-from triprune.run.artifacts import Chosen, Fitted, Outcome, Row, Spends, Survey, TrainedModel
+from triprune.run.artifacts import Chosen, Epoch, Fitted, Outcome, Row, Spends, Survey, TrainedModel
 from triprune.run.choosing import Chooser, calibrated
 from triprune.run.executor import Work
+from triprune.run.feature_maps import FeatureMaps, feature_maps
 from triprune.run.spec import RunSpec, Settings
 from triprune.run.subject import Subject
-from triprune.run.trainer import Task, Trainer
+from triprune.run.trainer import ImageTrainer, Task, Trainer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,9 +68,12 @@ def survey(case: Case) -> Survey:
     left_out = {"depth": "" if len(blocks) else "no block can go", "width": stiff}
     told = tuple(f"{axis} is left out: {why}" for axis, why in left_out.items() if why)
     cost = calibrated(subject, known, targets) if case.settings.cost == "macs" else paper_cost
-    original = Task("original", copy.deepcopy(subject.model), subject.resolution_px)
     return replace(
-        known, accuracy=case.trainer.validate(original), cost=cost, notes=targets.notes + told
+        known,
+        accuracy=case.trainer.validate(_original(case)),
+        cost=cost,
+        notes=targets.notes + told,
+        layers=subject.layers(),
     )
 
 
@@ -131,18 +135,16 @@ def measure(
 ) -> Outcome:
     """Open the test split, once, for the original and every finished model."""
     subject = case.subject
-    original = Task("original", copy.deepcopy(subject.model), subject.resolution_px)
-    tasks = {"original": [original]} | {
+    tasks = {"original": [_original(case)]} | {
         name: [_restored(case, name, each) for each in trained] for name, trained in finals.items()
     }
     costs = {"original": (known.macs, known.params)} | {
         name: (trained[0].macs, trained[0].params) for name, trained in finals.items()
     }
-    device = case.settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
     timed = measure_latency(
         {name: first.model for name, (first, *_) in tasks.items()},
         {name: (subject.input_size[0], *[t[0].resolution_px] * 2) for name, t in tasks.items()},
-        device=device,
+        device=_device(case),
     )
     rows = tuple(
         Row(
@@ -165,6 +167,18 @@ def measure(
         paper_epochs=_epochs(case, known, finals, case.settings.paper_epochs),
         notes=tuple(dict.fromkeys(told)),
     )
+
+
+def illustrate(case: Case, finals: Mapping[str, Sequence[TrainedModel]]) -> FeatureMaps:
+    """Show the same validation images to the original and to the first seed of every choice."""
+    if not isinstance(case.trainer, ImageTrainer):
+        return FeatureMaps()
+    tasks = {"original": _original(case)} | {
+        name: _restored(case, name, trained[0]) for name, trained in finals.items()
+    }
+    for task in tasks.values():
+        task.model.to(_device(case))
+    return feature_maps(tasks, case.trainer.splits.validation)
 
 
 def _epochs(
@@ -194,10 +208,20 @@ def _task(name: str, model: nn.Module, plan: Plan, *, checkpoint: Path | None = 
 
 def _trained(case: Case, task: Task, plan: Plan) -> Work[TrainedModel]:
     macs, params = case.subject.cost_of(task.model, task.resolution_px)
-    accuracy = yield from case.trainer.fine_tune(task)
+    tuned = yield from case.trainer.fine_tune(task)
     tensors = {name: tensor.detach().cpu() for name, tensor in task.model.state_dict().items()}
     epochs = case.trainer.epochs(task.final)
-    return TrainedModel(plan, tensors, accuracy, macs, params, epochs)
+    history = tuple(Epoch(e.loss, e.train_accuracy, e.accuracy, e.rate) for e in tuned.history)
+    return TrainedModel(plan, tensors, tuned.accuracy, macs, params, epochs, history)
+
+
+def _original(case: Case) -> Task:
+    subject = case.subject
+    return Task("original", copy.deepcopy(subject.model), subject.resolution_px)
+
+
+def _device(case: Case) -> str:
+    return case.settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def _restored(case: Case, name: str, trained: TrainedModel) -> Task:

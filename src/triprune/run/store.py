@@ -76,12 +76,12 @@ class Store:
         write_atomically(path, _sealed(body))
         self.checkpoint(key).unlink(missing_ok=True)
 
-    def read(self, key: str, kind: type[Kind]) -> Kind:
-        """Return a stored artifact; any changed bit is found and named."""
+    def read(self, key: str, kind: type[Kind], *, with_tensors: bool = True) -> Kind:
+        """Return a stored artifact; any changed bit of what is read is found and named."""
         path = self._json(key)
         body = _opened(path)
         tensors: dict[str, Tensor] = {}
-        if "tensors" in body:
+        if "tensors" in body and with_tensors:
             packed = _bytes(path.with_suffix(".safetensors"))
             if hashlib.sha256(packed).hexdigest() != body["tensors"]:
                 raise _damaged(path.with_suffix(".safetensors"))

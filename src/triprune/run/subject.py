@@ -57,6 +57,11 @@ class Subject:
         """Return the blocks that can go."""
         return removable_blocks(self.model, self.example)
 
+    def layers(self) -> dict[str, int]:
+        """Return the channels of every convolution, by name, in the model's order."""
+        named: dict[str, nn.Module] = dict(self.model.named_modules())  # pyright: ignore[reportUnknownArgumentType]
+        return {name: m.out_channels for name, m in named.items() if isinstance(m, nn.Conv2d)}
+
     def fixed_width(self) -> str:
         """Return why no layer can be narrower; nothing where some can."""
         try:

@@ -21,7 +21,7 @@ from triprune.learning.evaluation import evaluate, evaluate_final
 from triprune.learning.images import ImageSet, ImageStream, Splits
 from triprune.learning.job import Job
 from triprune.learning.probe import block_scores, probe_blocks
-from triprune.learning.progress import Watcher
+from triprune.learning.progress import EpochRecord, Watcher
 from triprune.learning.recipe import Recipe
 from triprune.learning.training import Training
 
@@ -37,6 +37,14 @@ class Task:
     final: bool = False
     seed: int = 0
     checkpoint: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What came of a fine-tuning: the validation score, and every epoch where they are known."""
+
+    accuracy: float
+    history: tuple[EpochRecord, ...] = ()
 
 
 class Trainer(Protocol):
@@ -55,8 +63,8 @@ class Trainer(Protocol):
         """Return the epochs of a round, or of the final fine-tuning."""
         ...
 
-    def fine_tune(self, task: Task) -> Generator[None, None, float]:
-        """Train the task's model in place; give way often; return its validation score."""
+    def fine_tune(self, task: Task) -> Generator[None, None, Tuned]:
+        """Train the task's model in place; give way often."""
         ...
 
     def validate(self, task: Task) -> float:
@@ -96,7 +104,7 @@ class ImageTrainer:
         """Return the recipe's epochs."""
         return self.recipe.fine_tuning(final=final).epochs
 
-    def fine_tune(self, task: Task) -> Generator[None, None, float]:
+    def fine_tune(self, task: Task) -> Generator[None, None, Tuned]:
         """Train by the recipe, going on after the checkpoint's last epoch."""
         job = Job(
             task.model,
@@ -111,7 +119,7 @@ class ImageTrainer:
         )
         result = yield from Training(job, self.watchers, None).run()
         assert result.accuracy is not None
-        return result.accuracy
+        return Tuned(result.accuracy, result.history)
 
     def validate(self, task: Task) -> float:
         """Return top-1 accuracy on the validation images."""
