@@ -227,6 +227,64 @@ def test_a_lattice_that_cannot_be_searched_is_refused(falling):
         choose_scale(falling, budget=0.5, lattice=Lattice(500, 500, 500))
 
 
+def without_resolution(scale: Scale) -> float:
+    return scale.depth * scale.width**2
+
+
+@pytest.mark.parametrize("flat", [CalibratedCost((1.0, 2.0, 0.0)), without_resolution])
+@pytest.mark.parametrize("lattice", [None, Lattice(40, 64, 32)])
+def test_an_axis_that_costs_nothing_stays_whole(on_axes, flat, lattice):
+    predictor = fit_predictor(on_axes(lambda d, w, r: 0.9 * (d * w * r) ** 0.1))
+    choice = choose_scale(predictor, budget=0.5, cost=flat, lattice=lattice)
+    assert choice.scale.resolution == 1.0
+    assert 0.97 * 0.5 <= without_resolution(choice.scale) <= 0.5 * (1 + 1e-9)
+    assert "resolution" in choice.binding
+
+
+def test_an_axis_that_costs_nothing_and_gains_nothing_stays_whole_on_a_lattice(on_axes):
+    predictor = fit_predictor(on_axes(lambda d, w, _: 0.9 * (d * w) ** 0.1), degree=(2, 2, 0))
+    cost = CalibratedCost((1.0, 2.0, 0.0))
+    choice = choose_scale(predictor, budget=0.5, cost=cost, lattice=Lattice(9, 16, 32))
+    assert choice.scale.resolution == 1.0
+
+
+def test_an_axis_that_costs_nothing_is_cut_where_that_gains(on_axes):
+    predictor = fit_predictor(on_axes(lambda d, w, r: 0.8 * (d * w) ** 0.1 - 0.1 * (r - 0.8) ** 2))
+    choice = choose_scale(predictor, budget=0.5, cost=CalibratedCost((1.0, 2.0, 0.0)))
+    assert choice.scale.resolution == pytest.approx(0.8, abs=0.03)
+
+
+@pytest.mark.parametrize("axis", ["depth", "width", "resolution"])
+def test_a_lattice_on_which_an_axis_stays_whole(axis):
+    lattice = Lattice(9, 16, 32, fixed_blocks=2).whole_along(axis)
+    assert lattice.fractions(axis).tolist() == [1.0]
+    assert sum(len(lattice.counts(other)) > 1 for other in ("depth", "width", "resolution")) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"cost": 3}, "cost=3: it is not a function of a scale"),
+        ({"lattice": 3}, "lattice=3: it is not a Lattice"),
+        ({"bounds": 3}, "bounds=3: it is no mapping"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused(falling, given, message):
+    with pytest.raises(InputError, match=message):
+        choose_scale(falling, budget=0.5, **given)
+    with pytest.raises(InputError, match=message):
+        quote(falling, [0.5], **given)
+
+
+def test_a_quote_says_where_it_goes_above_what_was_observed():
+    scales = [Scale(width=w) for w in (0.5, 0.6, 0.7)] + [Scale(0.8, 0.7), Scale(0.6, 0.7)]
+    predictor = fit_predictor([Observation(s, 0.9 * (s.width * s.depth) ** 0.1) for s in scales])
+    assert predictor.highest == (1.0, 0.7, 1.0)
+    quoted = quote(predictor, [0.9], bounds={"width": (0.9, 1.0)})[0].choice
+    assert "width" in quoted.extrapolated
+    assert predictor.extrapolated_axes(Scale(0.8, 0.6)) == ()
+
+
 def test_a_quote_answers_every_budget_and_says_where_it_extrapolates(falling):
     quotes = quote(falling, ["90%", 0.5, 0.05])
     accuracies = [item.choice.predicted_accuracy for item in quotes]

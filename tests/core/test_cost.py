@@ -64,6 +64,37 @@ def test_a_cost_that_falls_along_an_axis_is_refused():
         CalibratedCost.fit([Scale(), Scale(depth=0.5)], [1.0, 2.0])
 
 
+BOX = [Scale(d, w, r) for d in (1, 0.8, 0.5) for w in (1, 0.8, 0.5) for r in (1, 0.8, 0.5)]
+
+
+def test_a_cost_may_be_flat_along_an_axis():
+    """Parameters do not depend on resolution; the rest of the fit is none the worse for it."""
+
+    def params(d, w, _):
+        return 0.1 * w + 0.9 * d * w**2
+
+    cost = CalibratedCost.fit(BOX, [params(*scale) for scale in BOX])
+    assert cost.flat_axes == ("resolution",)
+    assert cost(Scale(0.7, 0.6, 0.5)) == cost(Scale(0.7, 0.6, 1.0))
+    assert cost(Scale(0.7, 0.6, 0.5)) == pytest.approx(params(0.7, 0.6, 0.5), rel=5e-3)
+    assert paper_cost.flat_axes == ()
+
+
+def test_timings_that_scatter_are_reduced_to_slopes_that_never_fall():
+    """A launch-bound device: only depth counts, and noise makes the other axes seem to fall."""
+    noise = np.random.default_rng(1).normal(0.0, 0.03, len(BOX))
+    timed = [scale.depth * math.exp(n) for scale, n in zip(BOX, noise, strict=True)]
+    timed = [t * scale.width**-0.05 for t, scale in zip(timed, BOX, strict=True)]
+    cost = CalibratedCost.fit(BOX, timed)
+    assert cost.flat_axes == ("width", "resolution")
+    assert cost.slopes[0] == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_cost_that_nothing_changes_is_refused():
+    with pytest.raises(InputError, match="do not grow"):
+        CalibratedCost.fit(BOX, [1.0] * len(BOX))
+
+
 @pytest.mark.parametrize(
     ("scales", "values"),
     [([], []), ([Scale()], [1.0, 0.5]), ([Scale()], [0.0]), ([Scale()], [math.nan])],

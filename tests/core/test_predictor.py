@@ -45,6 +45,7 @@ def test_the_round_trip_through_json_is_exact(grid, options):
         {"freedom": math.inf},
         {"theta": [math.nan] * 7},
         {"observed": None},
+        {"highest": [0.5]},
         {
             "candidate": {
                 "link": "probit",

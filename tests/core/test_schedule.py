@@ -72,3 +72,8 @@ def test_budgets_as_people_write_them(text, fraction):
 def test_budgets_that_cannot_be_meant(bad):
     with pytest.raises(InputError, match="part of the original compute"):
         read_budget(bad)
+
+
+def test_a_lattice_of_another_kind_is_refused():
+    with pytest.raises(InputError, match="lattice=3: it is not a Lattice"):
+        schedule(0.5, lattice=3)

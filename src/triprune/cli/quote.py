@@ -121,10 +121,17 @@ def _print(quotes: tuple[Quote, ...], predictor: Predictor, found: ObservationFi
         highlight=False,
     )
     console.print(_table(quotes, write))
-    beyond = [a for a in _AXES if any(a in item.choice.extrapolated for item in quotes)]
-    if beyond:
-        seen = ", ".join(f"{axis} {predictor.observed[_AXES.index(axis)]:.2f}" for axis in beyond)
-        console.print(f"* extrapolates: nothing was observed below {seen}", highlight=False)
+    for side, ends in (("below", predictor.observed), ("above", predictor.highest)):
+        beyond = {
+            f"{axis} {end:.2f}": None
+            for item in quotes
+            for axis, kept, end in zip(_AXES, item.choice.scale, ends, strict=True)
+            if axis in item.choice.extrapolated and (kept < end) == (side == "below")
+        }
+        if beyond:
+            console.print(
+                f"* extrapolates: nothing was observed {side} {', '.join(beyond)}", highlight=False
+            )
 
 
 def _table(quotes: tuple[Quote, ...], write: Callable[[float], str]) -> Table:

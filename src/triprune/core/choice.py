@@ -70,6 +70,7 @@ def choose_scale(
     within the budget, among those that use at least 97 % of it where there are any.
     """
     remaining = read_budget(budget)
+    _check_kinds(cost, lattice)
     low, high = _box(predictor, bounds)
     if lattice is not None:
         point = _best_on_lattice(predictor, remaining, cost, _lattice_points(lattice, low, high))
@@ -107,7 +108,22 @@ def quote(
     )
 
 
+def _check_kinds(cost: object, lattice: object) -> None:
+    if not callable(cost):
+        raise InputError(
+            f"cost={cost!r}",
+            "it is not a function of a scale",
+            "pass paper_cost, CalibratedCost.fit(...) or a function from Scale to relative cost",
+        )
+    if lattice is not None and not isinstance(lattice, Lattice):
+        raise InputError(f"lattice={lattice!r}", "it is not a Lattice", "pass Lattice(27, 16, 32)")
+
+
 def _box(predictor: Predictor, bounds: Bounds | None) -> tuple[Array, Array]:
+    if bounds is not None and not isinstance(bounds, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InputError(
+            f"bounds={bounds!r}", "it is no mapping", 'pass {"resolution": (0.6, 1.0)}, by axis'
+        )
     unknown = set(bounds or {}) - set(AXES)
     if unknown:
         raise InputError(
@@ -155,7 +171,9 @@ def _best_on_lattice(predictor: Predictor, remaining: float, cost: Cost, points:
         raise _unreachable(remaining, float(costs.min()))
     used = within & (costs >= USED * remaining)
     allowed = np.flatnonzero(used if used.any() else within)
-    return points[allowed[int(np.argmax(predictor.accuracies(points[allowed])))]]
+    # From the end, where most is kept: an axis that neither costs nor gains anything stays whole.
+    upwards = allowed[::-1]
+    return points[upwards[int(np.argmax(predictor.accuracies(points[upwards])))]]
 
 
 def _unreachable(budget: float | str, smallest: float) -> BudgetError:

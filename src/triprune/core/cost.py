@@ -9,17 +9,26 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+from scipy.optimize import nnls  # pyright: ignore[reportMissingTypeStubs]
 
-from triprune.core.link import Array
-from triprune.core.scale import Scale, finite_number
+from triprune.core.link import Array, Mask
+from triprune.core.scale import AXES, Axis, Scale, finite_number
 from triprune.errors import InputError
 
 _PAPER_EXPONENTS = (1.0, 2.0, 2.0)
 _PAIRS = ((0, 1), (0, 2), (1, 2))
+_TERMS = ((0,), (1,), (2,), (0,), (1,), (2,), *_PAIRS)
+"""Which axes each coefficient belongs to: slopes, bends, crossings."""
+
+_FLAT = 1e-3
+"""A cost whose logarithm changes by less than this along an axis does not depend on it."""
+
+_SCATTER = 0.25
+"""How far, as a logarithm, measurements may scatter around a cost that never falls."""
 
 
 class Cost(Protocol):
-    """The compute of a scale relative to the original model; it grows along every axis."""
+    """The compute of a scale relative to the original model; it falls along no axis."""
 
     def __call__(self, scale: Scale) -> float:
         """Return the relative compute at ``scale``."""
@@ -52,6 +61,13 @@ class CalibratedCost:
         """Return the relative compute at ``scale``."""
         return float(np.exp(self.log_at(np.log([[*scale]]))[0][0]))
 
+    @property
+    def flat_axes(self) -> tuple[Axis, ...]:
+        """The axes that cost nothing: parameters, for example, do not depend on resolution."""
+        coefficients = (*self.slopes, *self.bends, *self.crossings)
+        used = {i for axes, each in zip(_TERMS, coefficients, strict=True) if each for i in axes}
+        return tuple(axis for index, axis in enumerate(AXES) if index not in used)
+
     def log_at(self, logs: Array) -> tuple[Array, Array]:
         """Return log cost [m] and its gradient [m, 3] at logarithms of scales [m, 3]."""
         value = logs @ np.array(self.slopes) + logs**2 @ np.array(self.bends)
@@ -66,8 +82,9 @@ class CalibratedCost:
     def fit(cls, scales: Iterable[Scale], relative_macs: Sequence[float]) -> CalibratedCost:
         """Fit to measured costs; what the measurements leave open stays as in the paper.
 
-        ``relative_macs`` may be any relative cost: macs, parameters, latency. Raises when the
-        measurements do not grow with every axis, since no budget can be solved for then.
+        ``relative_macs`` may be any relative cost: macs, parameters, latency. It may be flat
+        along an axis. Raises when it clearly falls along one, or grows along none, since no
+        budget can be solved for then.
         """
         listed = list(scales)
         measured = np.array([finite_number(value, "relative cost") for value in relative_macs])
@@ -78,39 +95,66 @@ class CalibratedCost:
                 "pass the measured cost of each scale over the original model's",
             )
         logs = np.log(np.array([[*scale] for scale in listed]))
+        target = np.log(measured)
+        flat = np.array([_is_flat(logs, target, index) for index in range(3)])
+        box = _box(np.minimum(logs.min(axis=0), np.log(0.5)))
         for terms in (9, 6, 3):
-            fitted = _fit_terms(logs, np.log(measured), terms)
-            if _grows(fitted, np.minimum(logs.min(axis=0), np.log(0.5))):
+            fitted = _fit_terms(logs, target, terms, flat=flat)
+            slopes = fitted.log_at(box)[1][:, ~flat]
+            if slopes.size and (slopes > 0.0).all():
                 return fitted
-        raise InputError(
-            "calibrating a cost",
-            "the measured values do not grow with depth, width and resolution",
-            "measure again, with more repetitions where they are latencies",
-        )
+        return _never_falling(logs, target)
 
 
 paper_cost = CalibratedCost()
 """d·w²·r² (Wang et al. 2021, Eq. 4)."""
 
 
-def _fit_terms(logs: Array, target: Array, terms: int) -> CalibratedCost:
-    """Fit the first ``terms`` coefficients (slopes, bends, crossings), pulled to the paper's."""
+def _is_flat(logs: Array, target: Array, index: int) -> bool:
+    """Whether scales that differ along one axis alone were measured, and cost the same."""
+    _, where = np.unique(np.delete(logs, index, axis=1), axis=0, return_inverse=True)
+    groups = [where.ravel() == number for number in range(where.max() + 1)]
+    compared = [group for group in groups if np.ptp(logs[group, index]) > 0.0]
+    return bool(compared) and all(np.ptp(target[group]) < _FLAT for group in compared)
+
+
+def _fit_terms(logs: Array, target: Array, terms: int, *, flat: Mask) -> CalibratedCost:
+    """Fit the first ``terms`` coefficients, pulled to the paper's; none for ``flat`` axes."""
     crossed = np.stack([logs[:, i] * logs[:, j] for i, j in _PAIRS], axis=1)
-    columns = np.hstack([logs, logs**2, crossed])[:, :terms]
-    prior = np.concatenate([_PAPER_EXPONENTS, np.zeros(6)])[:terms]
-    pull = 1e-4 * np.eye(terms)
-    matrix = np.vstack([columns, pull])
-    right = np.concatenate([target - columns @ prior, np.zeros(terms)])
+    columns = np.hstack([logs, logs**2, crossed])
+    prior = np.concatenate([_PAPER_EXPONENTS, np.zeros(6)])
+    used = np.arange(9) < terms
+    used &= np.array([not flat[list(axes)].any() for axes in _TERMS])
+    columns, prior = columns[:, used], prior[used]
+    matrix = np.vstack([columns, 1e-4 * np.eye(len(prior))])
+    right = np.concatenate([target - columns @ prior, np.zeros(len(prior))])
     found = np.zeros(9)
-    found[:terms] = prior + np.linalg.lstsq(matrix, right, rcond=None)[0]
+    found[used] = prior + np.linalg.lstsq(matrix, right, rcond=None)[0]
     a, b, c, d, e, f, g, h, i = (float(value) for value in found)
     return CalibratedCost((a, b, c), (d, e, f), (g, h, i))
 
 
-def _grows(cost: CalibratedCost, lowest: Array) -> bool:
+def _never_falling(logs: Array, target: Array) -> CalibratedCost:
+    """Fit three slopes of which none is negative: what noisy timings are reduced to."""
+    pull = 1e-4 * np.eye(3)
+    right = np.concatenate([target, pull @ np.array(_PAPER_EXPONENTS)])
+    slopes, _ = nnls(np.vstack([logs, pull]), right)
+    slopes = np.where(slopes < _FLAT, 0.0, slopes)
+    depth, width, resolution = (float(slope) for slope in slopes)
+    scatter = float(np.sqrt(np.mean((logs @ slopes - target) ** 2)))
+    if scatter > _SCATTER or not slopes.any():
+        raise InputError(
+            "calibrating a cost",
+            "the measured values do not grow with depth, width and resolution",
+            "measure again, with more repetitions where they are latencies",
+        )
+    return CalibratedCost((depth, width, resolution))
+
+
+def _box(lowest: Array) -> Array:
+    """Return a grid of logarithms from ``lowest`` to full scale [m, 3]."""
     sides = [np.linspace(low, 0.0, 7) for low in lowest]
-    box = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 3)
-    return bool((cost.log_at(box)[1] > 0.0).all())
+    return np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 3)
 
 
 def log_cost(cost: Cost, logs: Array) -> Array:

@@ -85,6 +85,12 @@ class _Sample:
         return depth, width, resolution
 
     @property
+    def high(self) -> tuple[float, float, float]:
+        """The highest observed value of each axis."""
+        depth, width, resolution = (float(x) for x in self.points.max(axis=0))
+        return depth, width, resolution
+
+    @property
     def steps(self) -> Degrees:
         """How many different values below 1 each axis was observed at."""
         depth, width, resolution = (
@@ -205,6 +211,7 @@ class _Fit:
             noise=float(np.sqrt(squares / freedom)) if known else 0.0,
             freedom=float(freedom) if known else 0.0,
             observed=sample.low,
+            highest=sample.high,
             ranking=(self.candidate, *(other.candidate for other in others)),
         )
 

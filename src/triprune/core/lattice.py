@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,6 +44,15 @@ class Lattice:
         if axis == "width":
             return list(range(1, self.channels + 1))
         return list(range(self.resolution_px, self.least_px - 1, -self.pixel_step))[::-1]
+
+    def whole_along(self, axis: Axis) -> Lattice:
+        """Return the lattice on which nothing of ``axis`` can go."""
+        changes: dict[Axis, dict[str, int]] = {
+            "depth": {"fixed_blocks": self.blocks},
+            "width": {"channels": 1},
+            "resolution": {"least_px": self.resolution_px},
+        }
+        return replace(self, **changes[axis])
 
     def fractions(self, axis: Axis) -> Array:
         """Return the kept fractions that an axis can take, ascending."""

@@ -54,7 +54,8 @@ class Predictor:
 
     ``noise`` is the standard deviation of one measurement on the link's scale, estimated with
     ``freedom`` degrees of freedom; ``ranking`` lists the ways to fit that were compared, best
-    first (one entry when the form was asked for).
+    first (one entry when the form was asked for). ``observed`` and ``highest`` are the lowest and
+    the highest observed value of each axis.
     """
 
     candidate: Candidate
@@ -64,6 +65,7 @@ class Predictor:
     freedom: float
     observed: tuple[float, float, float]
     ranking: tuple[Candidate, ...]
+    highest: tuple[float, float, float] = (1.0, 1.0, 1.0)
 
     def __call__(self, scale: Scale) -> float:
         """Return the predicted accuracy at ``scale``."""
@@ -79,10 +81,9 @@ class Predictor:
         return from_link(value_at(self.form, points), self.candidate.link)
 
     def extrapolated_axes(self, scale: Scale) -> tuple[Axis, ...]:
-        """Return the axes along which ``scale`` lies beyond what was observed."""
-        return tuple(
-            axis for axis, x, low in zip(AXES, scale, self.observed, strict=True) if x < low - 1e-9
-        )
+        """Return the axes along which ``scale`` lies beyond what was observed, on either side."""
+        ends = zip(AXES, scale, self.observed, self.highest, strict=True)
+        return tuple(axis for axis, x, low, high in ends if not low - 1e-9 <= x <= high + 1e-9)
 
     def interval(self, scale: Scale, level: float = 0.9) -> tuple[float, float]:
         """Return where one new measurement at ``scale`` falls with probability ``level``."""
@@ -131,6 +132,7 @@ class Predictor:
             "noise": self.noise,
             "freedom": self.freedom,
             "observed": list(self.observed),
+            "highest": list(self.highest),
         }
 
     @classmethod
@@ -158,6 +160,7 @@ class Predictor:
                 freedom=finite_number(values["freedom"], "freedom"),
                 observed=_three_fractions(values["observed"]),
                 ranking=tuple(_candidate(c) for c in values["ranking"]),
+                highest=_three_fractions(values["highest"]),
             )
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise InputError(

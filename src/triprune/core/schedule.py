@@ -34,6 +34,8 @@ def schedule(budget: float | str, *, rounds: int = 4, lattice: Lattice | None = 
     """
     if not is_count(rounds, least=1):
         raise InputError(f"rounds = {rounds!r}", "it is not a positive integer", "use 4")
+    if lattice is not None and not isinstance(lattice, Lattice):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InputError(f"lattice={lattice!r}", "it is not a Lattice", "pass Lattice(27, 16, 32)")
     remaining = read_budget(budget)
     lowest = {"depth": remaining, "width": math.sqrt(remaining), "resolution": math.sqrt(remaining)}
     chains: dict[str, tuple[Scale, ...]] = {}
