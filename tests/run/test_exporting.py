@@ -91,7 +91,9 @@ def test_torch_export_keeps_graph_and_metadata(shipment, tmp_path):
     program = torch.export.load(exported.file, extra_files=extra)
     assert json.loads(extra["triprune.json"])["input"].startswith("float32 pixels, 0 to 1")
     pictures = resize(shipment.images, shipment.plan.resolution_px).float() / 255
-    mean, std = (torch.tensor(x).view(1, -1, 1, 1) for x in (shipment.about.mean, shipment.about.std))
+    mean, std = (
+        torch.tensor(x).view(1, -1, 1, 1) for x in (shipment.about.mean, shipment.about.std)
+    )
     expected = logits(shipment.model, (pictures - mean) / std)
     assert np.abs(logits(program.module(), pictures) - expected).max() < 1e-4
 
@@ -146,7 +148,7 @@ def test_what_cannot_be_exported_is_said(real_run, constructor, small, tmp_path)
         triprune("export", run, "--format", "tflite", "--model", constructor)
     with pytest.raises(InputError, match="weights have no graph"):
         triprune("export", run, "--format", "safetensors", "--with-resize")
-    with pytest.raises(InputError, match="the run was made from Python.*--model"):
+    with pytest.raises(InputError, match=r"the run was made from Python.*--model"):
         triprune("export", run)
     with pytest.raises(RunError, match="it has finished 50%"):
         triprune("export", run, "--budget", "20%", "--model", constructor)
@@ -191,7 +193,9 @@ def test_predict_names_classes_and_bad_files(real_run, shipment, constructor, tm
     assert all(line.count("%") == 3 for line in lines[:2])
     assert "bad.png cannot be read: cannot identify image file" in told
     assert "gone.png cannot be read: [Errno 2] No such file" in told
-    mean, std = (torch.tensor(x).view(1, -1, 1, 1) for x in (shipment.about.mean, shipment.about.std))
+    mean, std = (
+        torch.tensor(x).view(1, -1, 1, 1) for x in (shipment.about.mean, shipment.about.std)
+    )
     seen = (resize(images[:1], shipment.plan.resolution_px).float() / 255 - mean) / std
     with torch.no_grad():
         chances = real_run[2].model(seen).softmax(1)[0]
@@ -201,7 +205,7 @@ def test_predict_names_classes_and_bad_files(real_run, shipment, constructor, tm
 
 
 def test_predict_refuses_to_guess_a_normalisation(real_run, small, constructor, tmp_path):
-    _, model, result = real_run
+    result = real_run[2]
     tp.save(result.model, result.plan, tmp_path, build=small.make)
     with pytest.raises(InputError, match="nothing says what they were normalised with"):
         triprune("predict", tmp_path, tmp_path / "x.png", "--model", constructor)
