@@ -11,11 +11,9 @@ Stops before ``--seconds`` are over and goes on from the files in ``--out`` when
 from __future__ import annotations
 
 import argparse
-import io
 import itertools
 import json
 import statistics
-import tarfile
 import tempfile
 import time
 from dataclasses import dataclass, field, replace
@@ -25,9 +23,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from bundles import pack, unpack
 from cifar10_files import read_test, read_train
 from machine import circumstances, write_json
-from triprune.files import write_atomically
+from triprune.learning.deadline import Deadline
 from triprune.learning.evaluation import evaluate_final
 from triprune.learning.images import ImageSet
 from triprune.learning.job import Job, TrainResult
@@ -36,8 +35,6 @@ from triprune.learning.progress import EpochRecord, clock
 from triprune.learning.recipe import Recipe
 from triprune.learning.side_by_side import train_side_by_side
 from variants import recipe_of
-
-BUNDLE_BYTES = 15 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,7 @@ class Tally:
     """Prints an epoch now and then, and the time that the whole will take."""
 
     cases: int
-    deadline: float
+    deadline: Deadline
     last: float = field(default_factory=time.monotonic)
     told: bool = False
 
@@ -79,7 +76,7 @@ class Tally:
         left = record.seconds * (record.epochs - record.epoch)
         if not self.told and record.epoch > 1:
             self.told = True
-            fits = "within" if time.monotonic() + left < self.deadline else "NOT within"
+            fits = "within" if left < self.deadline.seconds_left else "NOT within"
             print(
                 f"about {record.seconds:.1f} s an epoch for all {self.cases} together: "
                 f"{clock(left)} left, {fits} this call's time",
@@ -96,7 +93,7 @@ class Tally:
 
 def main() -> None:
     settings = parse()
-    deadline = time.monotonic() + settings.seconds
+    deadline = Deadline(settings.seconds)
     settings.out.mkdir(parents=True, exist_ok=True)
     rows = earlier_rows(settings.out / "accuracy.json", settings)
     cases = [case for case in all_cases(settings) if case.name not in rows]
@@ -105,18 +102,20 @@ def main() -> None:
     images = images.take(torch.arange(min(settings.images, len(images)))).to(settings.device)
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
-        unpack(settings.out, scratch)
+        unpack(settings.out, scratch, "checkpoints")
         for start in range(0, len(cases), settings.at_once):
-            if start and time.monotonic() > deadline:
+            if start and deadline.over:
                 break
             group = cases[start : start + settings.at_once]
             jobs = [make_job(case, images, settings, scratch) for case in group]
-            outcomes = run_until(deadline, jobs)
+            tally = Tally(len(jobs), deadline)
+            outcomes = train_side_by_side(jobs, watchers=[tally], stop=deadline)
             for case, outcome in zip(group, outcomes, strict=True):
                 rows |= row_of(case, outcome, settings)
             save(settings, rows)
         open_ones = [case.file for case in cases if rows.get(case.name, {}).get("error", "open")]
-        pack(settings.out, scratch, open_ones)
+        files = [scratch / name for name in open_ones if (scratch / name).exists()]
+        pack(settings.out, scratch, files, "checkpoints")
     for row in save(settings, rows):
         spread = "" if row["spread"] is None else f" ± {row['spread']:.2%}"
         print(f"{row['model']} {row['variant']}: {row['mean']:.2%}{spread}, {row['seeds']} seeds")
@@ -137,18 +136,6 @@ def make_job(case: Case, images: ImageSet, settings: argparse.Namespace, scratch
 
 def recipe_for(settings: argparse.Namespace) -> Recipe:
     return replace(Recipe.preset("cifar10"), epochs=settings.epochs)
-
-
-def run_until(deadline: float, jobs: list[Job]) -> list[TrainResult | Exception]:
-    """Train ``jobs`` side by side and stop them when another epoch would not fit."""
-    slowest = 0.0
-
-    def stop(record: EpochRecord) -> bool:
-        nonlocal slowest
-        slowest = max(slowest, record.seconds)
-        return time.monotonic() + 1.5 * slowest > deadline
-
-    return train_side_by_side(jobs, watchers=[Tally(len(jobs), deadline)], stop=stop)
 
 
 def row_of(
@@ -228,34 +215,6 @@ def save(settings: argparse.Namespace, rows: dict[str, dict[str, Any]]) -> list[
     }
     write_json(settings.out / "accuracy.json", content)
     return summary
-
-
-def pack(folder: Path, scratch: Path, names: list[str]) -> None:
-    """Bundle the checkpoints of unfinished trainings into files below BUNDLE_BYTES."""
-    for old in folder.glob("checkpoints-*.tar"):
-        old.unlink()
-    bundles: list[list[Path]] = []
-    size = BUNDLE_BYTES
-    for file in (scratch / name for name in names):
-        if not file.exists():
-            continue
-        size += file.stat().st_size + 2048
-        if size > BUNDLE_BYTES or not bundles:
-            bundles.append([])
-            size = file.stat().st_size + 2048
-        bundles[-1].append(file)
-    for number, files in enumerate(bundles):
-        buffer = io.BytesIO()
-        with tarfile.open(fileobj=buffer, mode="w") as archive:
-            for file in files:
-                archive.add(file, arcname=file.name)
-        write_atomically(folder / f"checkpoints-{number}.tar", buffer.getvalue())
-
-
-def unpack(folder: Path, scratch: Path) -> None:
-    for path in sorted(folder.glob("checkpoints-*.tar")):
-        with tarfile.open(path) as archive:
-            archive.extractall(scratch, filter="data")
 
 
 def parse() -> argparse.Namespace:

@@ -18,11 +18,11 @@ Each error is built from three sentences: what was *asked*, what was *found*, an
     │   └── DataError                    a data set that is missing, damaged or laid out otherwise
     ├── SurgeryError                     a network that cannot be cut as asked
     ├── BudgetError                      a budget that no scale can meet
-    ├── ExportError                      a model that cannot be exported, or answers otherwise then
     ├── MissingExtraError                an optional package that is not installed
     ├── RunError                         a run folder that cannot be used as asked
     │   ├── RunLockedError               a run folder that another process is working on
     │   ├── RunChangedError              a run that was begun with another model, data or settings
+    │   ├── RunStoppedError              a run whose time was up before its end
     │   └── ArtifactError                a stored result that is damaged
     ├── NotIdentifiedError               observations that do not determine what was asked of them
     └── TrainingError                    a training that could not go on
@@ -94,10 +94,6 @@ class BudgetError(TripruneError):
     """A budget that no scale can meet."""
 
 
-class ExportError(TripruneError):
-    """A model that cannot be exported, or answers otherwise once it is."""
-
-
 class MissingExtraError(TripruneError):
     """An optional package that is not installed."""
 
@@ -116,6 +112,10 @@ class RunLockedError(RunError):
 
 class RunChangedError(RunError):
     """A run that was begun with another model, data or settings."""
+
+
+class RunStoppedError(RunError):
+    """A run whose time was up before its end."""
 
 
 class ArtifactError(RunError):

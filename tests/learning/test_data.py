@@ -53,6 +53,33 @@ def test_a_senseless_fraction_is_refused(fraction):
         load_data(validation=fraction)
 
 
+def test_validation_may_come_from_the_test_images_and_leaves_the_test():
+    whole, cut = load_data(), load_data(validation="test:500", seed=3)
+    assert len(cut.train) == 10_000
+    assert torch.bincount(cut.validation.labels).tolist() == [50] * 10
+    assert len(cut.test) == 1500
+    everything = whole.test.open_once_for(lambda images: _rows(images.images))
+    tested = cut.test.open_once_for(lambda images: _rows(images.images))
+    held_out = _rows(cut.validation.images)
+    assert sorted(tested + held_out) == sorted(everything)
+    assert "500 images taken out of the test part by seed 3" in cut.notes[0]
+    assert "the other 1,500" in cut.notes[0]
+    assert whole.notes == ()
+    again, other = (load_data(validation="test:500", seed=seed) for seed in (3, 4))
+    assert torch.equal(again.validation.images, cut.validation.images)
+    assert not torch.equal(other.validation.images, cut.validation.images)
+
+
+def _rows(images):
+    return [bytes(image.numpy()) for image in images]
+
+
+@pytest.mark.parametrize("asked", ["test", "test:", "test:5", "test:2000", "test:-9", "train:0.1"])
+def test_a_senseless_cut_is_refused(asked):
+    with pytest.raises(InputError, match=r"neither a fraction .* nor a number of test images"):
+        load_data(validation=asked)
+
+
 def test_an_image_folder_at_its_own_size_and_at_another(image_folder):
     splits = load_data(image_folder)
     assert splits.train.images.shape == (18, 3, 8, 8)

@@ -12,6 +12,7 @@ from triprune import Reading, build_model, load_data, load_weights
 from triprune.errors import WeightsError
 from triprune.learning.evaluation import evaluate_final
 from triprune.learning.normalisation import IMAGENET
+from triprune.learning.weights import save_weights, weights_card
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +34,15 @@ def write(folder, tensors):
 def test_weights_arrive_to_the_last_bit(tmp_path, model, stored):
     load_weights(model, write(tmp_path, stored))
     assert all(torch.equal(v, stored[k]) for k, v in model.state_dict().items())
+
+
+def test_a_card_travels_with_the_weights(tmp_path, model, stored):
+    save_weights(model, tmp_path / "w.safetensors", {"seed": 3})
+    assert weights_card(tmp_path / "w.safetensors") == {"seed": 3}
+    other = build_model("resnet20")
+    load_weights(other, tmp_path / "w.safetensors")
+    assert all(torch.equal(v, other.state_dict()[k]) for k, v in model.state_dict().items())
+    assert weights_card(write(tmp_path, stored)) is None
 
 
 def test_the_counters_of_batch_norm_may_be_missing(tmp_path, model, stored):

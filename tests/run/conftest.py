@@ -4,6 +4,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 
 def load_small_case():
@@ -28,3 +29,17 @@ def real_run(small, tmp_path_factory):
     settings = small.settings(controls=True, seeds=2, executor="inline")
     result = small.compress(model, parts, budget=0.5, settings=settings, out=folder)
     return folder, model, result
+
+
+@pytest.fixture(scope="session")
+def image_home(small, tmp_path_factory):
+    """Return a folder of a hundred training and thirty test images, a folder a class."""
+    folder = tmp_path_factory.mktemp("images")
+    images = small.splits().train
+    for number in range(130):
+        part = "train" if number < 100 else "val"
+        name = images.classes[images.labels[number]].replace("/", " ")
+        file = folder / part / name / f"{number}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(images.images[number].permute(1, 2, 0).numpy()).save(file)
+    return folder

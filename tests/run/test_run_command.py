@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from PIL import Image
 from safetensors.torch import save_file
 from typer.testing import CliRunner
 
@@ -44,16 +43,10 @@ def triprune(*arguments: object, code: int = 0) -> str:
 
 
 @pytest.fixture(scope="module")
-def home(small, tmp_path_factory):
+def home(small, image_home, tmp_path_factory):
     """Return a folder with images in folders, weights, and a TOML file that names them."""
     home = tmp_path_factory.mktemp("home")
-    images = small.splits().train
-    for number in range(130):
-        part = "train" if number < 100 else "val"
-        name = images.classes[images.labels[number]].replace("/", " ")
-        file = home / "data" / part / name / f"{number}.png"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(images.images[number].permute(1, 2, 0).numpy()).save(file)
+    (home / "data").symlink_to(image_home)
     save_file(small.make().state_dict(), home / "w.safetensors")
     text = CONFIG.format(model=MODEL, weights=home / "w.safetensors", data=home / "data")
     (home / "run.toml").write_text(text)

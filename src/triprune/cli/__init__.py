@@ -13,13 +13,12 @@ import typer
 
 from triprune import __version__
 from triprune.cli.data import data
-from triprune.cli.export import export
 from triprune.cli.finish import choose, finish
-from triprune.cli.predict import predict
 from triprune.cli.profile import profile
 from triprune.cli.quote import quote
 from triprune.cli.run import run
 from triprune.cli.status import status
+from triprune.cli.train import train
 from triprune.errors import TripruneError
 
 app = typer.Typer(
@@ -40,13 +39,12 @@ def _root(
         raise typer.Exit
 
 
+app.command("train")(train)
 app.command("run")(run)
 app.command("status")(status)
 app.command("quote")(quote)
 app.command("choose")(choose)
 app.command("finish")(finish)
-app.command("export")(export)
-app.command("predict")(predict)
 app.command("profile")(profile)
 app.command("data")(data)
 

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from triprune.errors import InputError
+from triprune.errors import InputError, RunStoppedError
 
 if TYPE_CHECKING:
     from triprune.run.artifacts import Survey
     from triprune.run.spec import RunSpec
     from triprune.run.steps import Case
 
-_STOPPED = 130
+_INTERRUPTED = 130
+STOPPED = 4  # as triprune status has it
+SECONDS_HELP = "Stop cleanly, after an epoch, before so much time is over."
+VALIDATION_HELP = "A fraction of the training images, or test:2000, for weights of other origin."
 
 
 def run(
@@ -39,7 +42,9 @@ def run(
     executor: Annotated[str, typer.Option(help="inline or side-by-side.")] = "side-by-side",
     seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
     resolution_px: Annotated[int | None, typer.Option(help="The size to read images at.")] = None,
+    validation: Annotated[str, typer.Option(help=VALIDATION_HELP)] = "0.1",
     device: Annotated[str | None, typer.Option(help="cpu or cuda.")] = None,
+    seconds: Annotated[float | None, typer.Option(help=SECONDS_HELP)] = None,
 ) -> None:
     """Make a model smaller: observe each axis, choose jointly, fine-tune, measure."""
     from triprune.learning.recipe import Recipe
@@ -58,6 +63,7 @@ def run(
                 "model": model,
                 "weights": None if weights is None else str(weights),
                 "resolution_px": resolution_px,
+                "validation": read_validation(validation),
                 **source,
                 "settings": {
                     "budget": budget,
@@ -74,25 +80,41 @@ def run(
         )
         chosen = Recipe.preset(recipe) if recipe is not None else default_recipe(spec.data)
         spec = spec.with_recipe(chosen)
-    start(spec, out)
+    start(spec, out, seconds=seconds)
 
 
-def start(spec: RunSpec, out: Path, budget: float | None = None) -> None:
+def read_validation(text: str) -> float | str:
+    """Read a fraction of the training images; anything else is for ``load_data`` to judge."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def start(
+    spec: RunSpec, out: Path, budget: float | None = None, *, seconds: float | None = None
+) -> None:
     """Run ``spec`` in ``out``, for another ``budget`` if one is given; print the result."""
     from triprune.cli.outcome import print_outcome
+    from triprune.learning.deadline import Deadline
     from triprune.learning.progress import terminal_watcher
     from triprune.run.opening import open_case
     from triprune.run.pipeline import Pipeline
     from triprune.run.store import Store
 
     try:
-        pipeline = Pipeline(open_case(spec, [terminal_watcher()]), Store(out), _announce)
+        deadline = None if seconds is None else Deadline(seconds)
+        case = open_case(spec, [terminal_watcher()], deadline)
+        pipeline = Pipeline(case, Store(out), _announce)
         result = pipeline.run(budget)
         home = result.save(out / "small" / f"{100 * result.outcome.budget:g}")
     except KeyboardInterrupt:
         command = shlex.join(["triprune", *sys.argv[1:]])
         typer.echo(f"\nStopped; nothing finished is lost. To go on: {command}", err=True)
-        sys.exit(_STOPPED)
+        sys.exit(_INTERRUPTED)
+    except RunStoppedError as stop:
+        typer.echo(f"Stopped: {stop}", err=True)
+        sys.exit(STOPPED)
     print_outcome(result.outcome)
     typer.echo(f"The smaller model: {home}\nEverything else:   {out}")
 

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs]
 
 from triprune.core.basis import AxisBasis
 from triprune.core.forms import Form, SumOfCurves, SumOfProducts, jacobian_at, value_at
@@ -95,6 +94,9 @@ class Predictor:
             return (0.0, 1.0) if is_bounded(link) else (-math.inf, math.inf)
         gradient = jacobian_at(self.form, point)[0]
         variance = self.noise**2 * (1.0 + float(gradient @ self.covariance @ gradient))
+        # Late, so that a machine that only trains needs no scipy.
+        from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs]
+
         quantile = float(stdtrit(self.freedom, 0.5 + level / 2.0))
         centre = float(value_at(self.form, point)[0])
         reach = quantile * math.sqrt(variance)

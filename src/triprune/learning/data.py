@@ -8,6 +8,7 @@ own ``torch.utils.data.Dataset``: (train, test).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,20 +31,47 @@ def load_data(
     source: DataSource = embedded.NAME,
     reading: Reading | None = None,
     *,
-    validation: float = 0.1,
+    validation: float | str = 0.1,
     seed: int = 0,
 ) -> Splits:
     """Return train, validation and sealed test; validation is cut from train, class by class.
 
-    Where the data set brings a validation part of its own (``train/ val/ test/``), that is used.
+    ``validation`` is the fraction of train to hold out, or ``"test:2000"``: so many images of the
+    test part, which then leave the sealed test. That is for weights from elsewhere, which have
+    been trained on all of train. Where the data set brings a validation part of its own
+    (``train/ val/ test/``), that is used.
     """
     parts = _parts(source)
     _check_classes(parts.train, "the training part", fewest=2)
     _check_classes(parts.test, "the test part", fewest=1)
+    if isinstance(validation, str):
+        return _validated_on_test(parts, reading or Reading(), validation, seed)
     if parts.validation is None:
         kept, held_out = stratified(parts.train.labels, validation, seed=seed)
         parts = Parts(parts.train.take(kept), parts.test, parts.train.take(held_out))
     return load_splits(parts, reading or Reading())
+
+
+def _validated_on_test(parts: Parts, reading: Reading, validation: str, seed: int) -> Splits:
+    """Return the splits whose validation images were taken out of the test part."""
+    asked = f"validation = {validation!r}"
+    if parts.validation is not None:
+        raise DataError(asked, "the data has a validation part of its own", "leave the setting out")
+    part, _, count = validation.partition(":")
+    images, classes = len(parts.test.labels), len(parts.test.classes)
+    if part != "test" or not count.isdecimal() or not classes <= int(count) < images:
+        raise InputError(
+            asked,
+            "it is neither a fraction of the training images nor a number of test images",
+            f"give 0.1, for example, or test:N with {classes} to {images - 1} images",
+        )
+    kept, held_out = stratified(parts.test.labels, int(count) / images, seed=seed)
+    cut = Parts(parts.train, parts.test.take(kept), parts.test.take(held_out))
+    note = (
+        f"validation: {len(held_out):,} images taken out of the test part by seed {seed}; "
+        f"test accuracies are of the other {len(kept):,}"
+    )
+    return replace(load_splits(cut, reading), notes=(note,))
 
 
 def stratified(labels: Tensor, fraction: float, *, seed: int) -> tuple[Tensor, Tensor]:

@@ -146,15 +146,17 @@ class SealedTest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Splits:
-    """What a run sees: ``validation`` is cut from the training data, ``test`` stays sealed.
+    """What a run sees: ``validation`` is held out of the training data, ``test`` stays sealed.
 
-    ``left_out`` names the images that could not be read, with the reason, where that was allowed.
+    ``left_out`` names the images that could not be read, with the reason, where that was allowed;
+    ``notes`` are for the result: what was cut otherwise than a reader would expect.
     """
 
     train: ImageSet | ImageStream
     validation: ImageSet | ImageStream
     test: SealedTest
     left_out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def affine_of(

@@ -1,15 +1,19 @@
-"""Owns putting stored weights into a model; refuses pickles and anything that does not fit."""
+"""Owns weights on disk, with what is known of them; refuses pickles and what does not fit."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save
 from torch import nn
 
 from triprune.errors import WeightsError
+from triprune.files import write_atomically
 
 _CONVERT = (
     'convert a file you trust once: python -c "import torch, safetensors.torch as s; '
@@ -17,6 +21,7 @@ _CONVERT = (
     "s.save_file({{k: v.clone() for k, v in d.get('state_dict', d).items()}}, '{new}')\""
 )
 _SHOWN = 3
+_CARD = "triprune"
 
 
 def load_weights(model: nn.Module, path: str | Path) -> None:
@@ -43,6 +48,22 @@ def load_weights(model: nn.Module, path: str | Path) -> None:
     if spoiled:
         raise WeightsError(asked, _few("not finite", spoiled), "take an unspoiled copy")
     model.load_state_dict(stored, strict=False)
+
+
+def save_weights(model: nn.Module, path: str | Path, card: Mapping[str, Any]) -> None:
+    """Write the tensors of ``model``, and in the header of the file what is known of them."""
+    tensors = {
+        name: tensor.detach().cpu().clone().contiguous()
+        for name, tensor in model.state_dict().items()
+    }
+    write_atomically(path, save(tensors, metadata={_CARD: json.dumps(card)}))
+
+
+def weights_card(path: str | Path) -> dict[str, Any] | None:
+    """Return what ``save_weights`` wrote beside the tensors; None for weights of other origin."""
+    with safe_open(path, framework="pt") as file:
+        card = (file.metadata() or {}).get(_CARD)
+    return None if card is None else json.loads(card)
 
 
 def _read(path: Path, asked: str) -> dict[str, torch.Tensor]:

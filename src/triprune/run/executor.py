@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import TypeVar
 
+from triprune.errors import RunStoppedError
 from triprune.run.spec import ExecutorName
 
 Value = TypeVar("Value")
@@ -16,7 +17,10 @@ Work = Generator[None, None, Value]
 
 
 def execute(name: ExecutorName, works: Sequence[Work[Value]]) -> list[Value]:
-    """Run all the work and return the values in its order; the first error ends everything."""
+    """Run all the work and return the values in its order; the first error ends everything.
+
+    Only work that stops because its time is up lets the others come to their own stop first.
+    """
     drive: Callable[[Sequence[Work[Value]]], list[Value]] = (
         _inline if name == "inline" else _side_by_side
     )
@@ -30,6 +34,7 @@ def _inline(works: Sequence[Work[Value]]) -> list[Value]:
 def _side_by_side(works: Sequence[Work[Value]]) -> list[Value]:
     waiting = dict(enumerate(works))
     values: dict[int, Value] = {}
+    stopped: RunStoppedError | None = None
     while waiting:
         for number, work in list(waiting.items()):
             try:
@@ -37,4 +42,9 @@ def _side_by_side(works: Sequence[Work[Value]]) -> list[Value]:
             except StopIteration as end:
                 values[number] = end.value
                 del waiting[number]
+            except RunStoppedError as error:
+                stopped = error
+                del waiting[number]
+    if stopped is not None:
+        raise stopped
     return [values[number] for number in range(len(works))]

@@ -8,10 +8,13 @@ from torch import nn
 
 from triprune.errors import InputError
 from triprune.learning.data import load_data
+from triprune.learning.deadline import Deadline
+from triprune.learning.images import Splits
 from triprune.learning.loading import Reading
 from triprune.learning.models import build_model
 from triprune.learning.normalisation import card_normalisation
 from triprune.learning.progress import Watcher
+from triprune.learning.training import model_randomness
 from triprune.learning.weights import load_weights
 from triprune.run.compress import checked_subject
 from triprune.run.spec import RunSpec
@@ -19,28 +22,47 @@ from triprune.run.steps import Case
 from triprune.run.trainer import ImageTrainer
 
 
-def open_case(spec: RunSpec, watchers: Sequence[Watcher] = ()) -> Case:
+def open_case(
+    spec: RunSpec, watchers: Sequence[Watcher] = (), deadline: Deadline | None = None
+) -> Case:
     """Build the model, load its weights and the data; whatever is wrong with them is told here."""
     settings = spec.settings
-    own_file = ".py:" in spec.model
-    model = build_model(spec.model)
-    if spec.weights is None and not own_file:
+    if spec.weights is None and not _own_file(spec):
+        build_model(spec.model)  # a name that leads nowhere is told first
         raise InputError(
             f"pruning {spec.model}",
             "without weights it is not a trained model",
             "give --weights FILE.safetensors",
         )
-    splits = load_data(spec.data, _reading(spec, model), seed=settings.seed)
-    if not own_file:
-        model = build_model(spec.model, num_classes=len(splits.train.classes))
+    model, splits = open_parts(spec)
     if spec.weights is not None:
         load_weights(model, spec.weights)
-    trainer = ImageTrainer(splits, settings.spent_recipe, settings.device, watchers)
+    trainer = ImageTrainer(splits, settings.spent_recipe, settings.device, watchers, deadline)
     return Case(checked_subject(model, trainer), trainer, settings, spec)
+
+
+def open_parts(spec: RunSpec) -> tuple[nn.Module, Splits]:
+    """Return the model, untrained and with as many answers as the data has classes, and the data.
+
+    Weights begin at random from the run's seed, and the images are divided by it.
+    """
+    seed = spec.settings.seed
+    with model_randomness(seed):
+        model = build_model(spec.model)
+    splits = load_data(spec.data, _reading(spec, model), validation=spec.validation, seed=seed)
+    if not _own_file(spec):
+        with model_randomness(seed):
+            model = build_model(spec.model, num_classes=len(splits.train.classes))
+    return model, splits
+
+
+def _own_file(spec: RunSpec) -> bool:
+    return ".py:" in spec.model
 
 
 def _reading(spec: RunSpec, model: nn.Module) -> Reading:
     first = next((m for m in model.modules() if isinstance(m, nn.Conv2d)), None)
     channels = 1 if first is not None and first.in_channels == 1 else 3
     card = card_normalisation(model) if channels == 3 else None
-    return Reading(spec.resolution_px, channels=channels, normalisation=card)
+    normalisation = spec.normalisation or card
+    return Reading(spec.resolution_px, channels=channels, normalisation=normalisation)

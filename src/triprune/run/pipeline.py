@@ -13,13 +13,11 @@ from functools import partial
 
 from triprune.core.scale import AXES, Axis
 from triprune.run import steps
-from triprune.run.about import About, making_of
 from triprune.run.artifacts import Chosen, Fitted, Outcome, Spends, Survey, TrainedModel
 from triprune.run.executor import Work, execute
 from triprune.run.feature_maps import FeatureMaps
 from triprune.run.origin import Origin
 from triprune.run.result import Result
-from triprune.run.sample import Sample, sample
 from triprune.run.steps import Case
 from triprune.run.store import Store
 
@@ -47,13 +45,15 @@ class Pipeline:
         known = self.store.once("survey", Survey, partial(steps.survey, self.case))
         if self.announce is not None:
             self.announce(self.case, known)
+        if self.store.has("predictor"):
+            return known, self.store.read("predictor", Fitted)
         chains = execute(self.case.settings.executor, [self._chain(a, known) for a in AXES])
         rounds = [each for chain in chains for each in chain]
         return known, self.store.once("predictor", Fitted, partial(steps.fit, known, rounds))
 
     def finish(self, known: Survey, fitted: Fitted, budget: float) -> Result:
         """Choose, cut the original, fine-tune it and measure it."""
-        chosen = {spends: self.choose(known, fitted, budget, spends) for spends in self._spends()}
+        chosen = self.choose_all(known, fitted, budget)
         finals = {spends: self._finals(known, each, budget) for spends, each in chosen.items()}
         works = [work for each in finals.values() for work in each]
         trained = iter(execute(self.case.settings.executor, works))
@@ -72,24 +72,21 @@ class Pipeline:
         )
         pictures = partial(steps.illustrate, self.case, models)
         self.store.once(f"{_home(budget)}/feature-maps-{len(models)}", FeatureMaps, pictures)
-        return Result.of(
-            self.case.subject.model,
-            chosen["joint"],
-            trained=models["joint"][0],
-            outcome=outcome,
-            about=self._about(outcome),
-        )
+        first = models["joint"][0]
+        return Result.of(self.case.subject.model, chosen["joint"], first, outcome)
+
+    def choose_all(self, known: Survey, fitted: Fitted, budget: float) -> dict[Spends, Chosen]:
+        """Choose jointly and, where controls are asked for, on each axis alone."""
+        return {each: self.choose(known, fitted, budget, each) for each in self._spends()}
 
     def choose(self, known: Survey, fitted: Fitted, budget: float, spends: Spends) -> Chosen:
         """Choose for a budget, spent jointly or on one axis."""
         make = partial(steps.choose, self.case, known, fitted, budget=budget, spends=spends)
         return self.store.once(f"{_home(budget)}/{spends}", Chosen, make)
 
-    def _about(self, outcome: Outcome) -> About:
-        subject = self.case.subject
-        kept = self.store.once("sample", Sample, partial(sample, self.case.trainer))
-        making = making_of(self.store.facts(), outcome, type(subject.model).__name__)
-        return About.of(making, kept, outcome, input_size=subject.input_size)
+    def chosen(self, budget: float) -> bool:
+        """Whether every choice for ``budget`` is stored."""
+        return all(self.store.has(f"{_home(budget)}/{each}") for each in self._spends())
 
     def _spends(self) -> tuple[Spends, ...]:
         return ("joint", *AXES) if self.case.settings.controls else ("joint",)

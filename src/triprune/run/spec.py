@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 from triprune.core.budget import read_budget
 from triprune.errors import FileFormatError, InputError
 from triprune.learning.datasets.embedded import NAME as EMBEDDED
+from triprune.learning.normalisation import IMAGENET, Normalisation
 from triprune.learning.recipe import Recipe, refuse_unknown
 
 if sys.version_info >= (3, 11):
@@ -116,13 +117,19 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """One run of the command line: which model, which weights, which data, and the settings."""
+    """One run of the command line: which model, which weights, which data, and the settings.
+
+    ``validation`` is as for ``load_data``. ``normalisation`` is the mean and std of each channel
+    that the weights were trained with; "imagenet" names a common one.
+    """
 
     model: str
     settings: Settings
     weights: str | None = None
     data: str = EMBEDDED
     resolution_px: int | None = None
+    validation: float | str = 0.1
+    normalisation: Normalisation | None = None
 
     def with_recipe(self, recipe: Recipe) -> RunSpec:
         """Return the spec with another recipe."""
@@ -139,7 +146,8 @@ class RunSpec:
         if "model" not in values:
             raise InputError("a run without a model", "there is nothing to prune", "name a model")
         settings = Settings.from_mapping(values.get("settings", {}))
-        given: dict[str, Any] = {**values, "settings": settings}
+        normalisation = _normalisation(values.get("normalisation"))
+        given: dict[str, Any] = {**values, "settings": settings, "normalisation": normalisation}
         return cls(**given)
 
     @classmethod
@@ -151,6 +159,21 @@ class RunSpec:
             raise FileFormatError(
                 f"reading the run {path}", f"it is no TOML file ({error})", "mend or rename it"
             ) from error
+
+
+def _normalisation(told: object) -> Normalisation | None:
+    """Read a normalisation: none, ``"imagenet"``, or the lists of means and of stds."""
+    if told is None or told == "imagenet":
+        return None if told is None else IMAGENET
+    try:
+        means, stds = (tuple(map(float, each)) for each in told)  # type: ignore[attr-defined]
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"normalisation = {told!r}",
+            "it is no mean and std of each channel",
+            "give [[0.49, 0.48, 0.45], [0.25, 0.24, 0.26]], for example, or imagenet",
+        ) from error
+    return means, stds
 
 
 def default_recipe(data: str) -> Recipe:

@@ -16,7 +16,8 @@ import torch
 from torch import nn
 
 from triprune.core.scale import Scale
-from triprune.errors import InputError
+from triprune.errors import InputError, RunStoppedError
+from triprune.learning.deadline import Deadline
 from triprune.learning.evaluation import evaluate, evaluate_final
 from triprune.learning.images import ImageSet, ImageStream, Splits
 from triprune.learning.job import Job
@@ -88,6 +89,8 @@ class ImageTrainer:
     recipe: Recipe
     device: str | None = None
     watchers: Sequence[Watcher] = ()
+    deadline: Deadline | None = None
+    checkpoint_every: int = 1
 
     @property
     def input_size(self) -> tuple[int, int, int]:
@@ -98,7 +101,7 @@ class ImageTrainer:
     def facts(self) -> Mapping[str, Any]:
         """Return the fingerprint of the images."""
         parts = (self.splits.train, self.splits.validation)
-        return {"data": [*map(_digest, parts), len(self.splits.test)]}
+        return {"data": [*map(digest, parts), len(self.splits.test)]}
 
     def epochs(self, final: bool) -> int:
         """Return the recipe's epochs."""
@@ -106,6 +109,8 @@ class ImageTrainer:
 
     def fine_tune(self, task: Task) -> Generator[None, None, Tuned]:
         """Train by the recipe, going on after the checkpoint's last epoch."""
+        if self.deadline is not None and self.deadline.over:
+            raise _time_is_up(task)
         job = Job(
             task.model,
             self.splits.train,
@@ -115,9 +120,12 @@ class ImageTrainer:
             resolution_px=task.resolution_px,
             seed=task.seed,
             checkpoint=task.checkpoint,
+            checkpoint_every=self.checkpoint_every,
             device=self._device(),
         )
-        result = yield from Training(job, self.watchers, None).run()
+        result = yield from Training(job, self.watchers, self.deadline).run()
+        if not result.finished:
+            raise _time_is_up(task)
         assert result.accuracy is not None
         return Tuned(result.accuracy, result.history)
 
@@ -145,11 +153,19 @@ class ImageTrainer:
         return torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
-def _digest(images: ImageSet | ImageStream) -> str:
+def _time_is_up(task: Task) -> RunStoppedError:
+    return RunStoppedError(
+        f"training {task.name}",
+        "the time that was given is up",
+        "give the same command to go on; nothing finished is lost",
+    )
+
+
+def digest(images: ImageSet | ImageStream) -> str:
     """Return a hash of the images; of a stream's description, which is all that is at hand."""
     told = [len(images), images.resolution_px, list(images.classes), images.mean, images.std]
-    digest = hashlib.sha256(repr(told).encode())
+    found = hashlib.sha256(repr(told).encode())
     if isinstance(images, ImageSet):
         for tensor in (images.labels, images.images):
-            digest.update(tensor.cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()
+            found.update(tensor.cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()

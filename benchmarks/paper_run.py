@@ -1,0 +1,254 @@
+r"""Run a config of configs/ in slices of time, and carry what is done from machine to machine.
+
+    python benchmarks/paper_run.py run configs/cifar10-resnet56.toml --baseline --seconds 540 \
+        --pack OUT/state
+    python benchmarks/paper_run.py unpack OUT/state
+    python benchmarks/paper_run.py choose configs/cifar10-resnet56.toml
+
+``run`` collects, chooses and fine-tunes in ``runs/NAME``; with ``--baseline`` it first trains the
+config's weights where they are missing. Called again, it goes on. It needs torch, numpy and
+safetensors. The choice alone needs scipy: without it ``run`` ends before, and ``choose`` does that
+step elsewhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+
+from bundles import pack, unpack
+from machine import circumstances, write_json
+from triprune.core.budget import read_budget
+from triprune.errors import RunError, RunStoppedError, TripruneError
+from triprune.learning.deadline import Deadline
+from triprune.learning.progress import EpochRecord, PlainLines
+from triprune.run.artifacts import Fitted, Survey
+from triprune.run.baseline import train_baselines
+from triprune.run.opening import open_case
+from triprune.run.pipeline import Pipeline
+from triprune.run.spec import RunSpec
+from triprune.run.store import Store
+from triprune.run.trainer import ImageTrainer
+
+RUNS = Path("runs")
+_TOLD_EVERY = 10.0
+
+
+@dataclass(slots=True)
+class Call:
+    """What one call did to one run: wall-clock seconds and epochs of each stage."""
+
+    stage: str = "open"
+    seconds: dict[str, float] = field(default_factory=dict)
+    epochs: dict[str, int] = field(default_factory=dict)
+    lines: PlainLines = field(default_factory=lambda: PlainLines(sys.stdout))
+    told: float = 0.0
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Count what happens inside as ``stage``."""
+        self.stage, begun = stage, time.monotonic()
+        try:
+            yield
+        finally:
+            spent = round(time.monotonic() - begun, 1)
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
+            print(f"[{stage}: {spent:.1f} s, {self.epochs.get(stage, 0)} epochs]", flush=True)
+
+    def on_epoch(self, training: str, record: EpochRecord) -> None:
+        """Count the epoch; print one now and then."""
+        self.epochs[self.stage] = self.epochs.get(self.stage, 0) + 1
+        if time.monotonic() - self.told > _TOLD_EVERY or record.epoch == record.epochs:
+            self.told = time.monotonic()
+            self.lines.on_epoch(training, record)
+
+    def on_end(self, training: str, note: str) -> None:
+        """Print the end."""
+        self.lines.on_end(training, note)
+
+    def write(self, folder: Path) -> None:
+        """Write the call down in the run's folder."""
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        facts = circumstances(device)
+        content = {
+            "command": shlex.join(["python", *sys.argv]),
+            "circumstances": facts,
+            "seconds": self.seconds,
+            "epochs": self.epochs,
+        }
+        write_json(folder / "calls" / f"{facts['date'].replace(':', '-')}.json", content)
+
+
+def main() -> None:
+    settings = parse()
+    if settings.action == "unpack":
+        unpack(Path(settings.what[0]), RUNS)
+        return
+    if settings.unpack is not None:
+        unpack(settings.unpack, RUNS)
+    deadline = Deadline(settings.seconds)
+    configs = [Path(each) for each in settings.what]
+    specs = {RUNS / config.stem: read_spec(config, settings.data) for config in configs}
+    try:
+        if settings.action == "choose":
+            for folder, spec in specs.items():
+                choose(folder, spec, settings)
+        else:
+            run(specs, settings, deadline)
+    except RunStoppedError as stop:
+        print(f"stopped: {stop}", flush=True)
+    except TripruneError as error:
+        raise SystemExit(f"{error}") from error
+    finally:
+        if settings.pack is not None:
+            for bundle in pack(settings.pack, RUNS, files_to_carry(specs)):
+                print(f"{bundle}: {bundle.stat().st_size:,} bytes", flush=True)
+
+
+def read_spec(config: Path, data: str | None) -> RunSpec:
+    spec = RunSpec.from_toml(config)
+    return spec if data is None else replace(spec, data=data)
+
+
+def run(specs: dict[Path, RunSpec], settings: argparse.Namespace, deadline: Deadline) -> None:
+    """Train the missing baselines side by side, then do one run after the other."""
+    missing = {f: s for f, s in specs.items() if s.weights and not Path(s.weights).exists()}
+    if missing and settings.baseline:
+        baseline = Call()
+        try:
+            with baseline.timed("baseline"):
+                train_baselines(unique(missing), [baseline], deadline)
+        finally:
+            for folder in missing:
+                baseline.write(folder)
+    if settings.until == "baseline":
+        return
+    for folder, spec in specs.items():
+        call = Call()
+        try:
+            advance(folder, spec, call, deadline, settings)
+        finally:
+            call.write(folder)
+
+
+def unique(specs: dict[Path, RunSpec]) -> list[RunSpec]:
+    """Return one spec for each baseline: several runs may start from the same."""
+    return list({spec.weights: spec for spec in specs.values()}.values())
+
+
+def advance(
+    folder: Path, spec: RunSpec, call: Call, deadline: Deadline, settings: argparse.Namespace
+) -> None:
+    """Bring one run as far as is asked, or as the time allows."""
+    with call.timed("open"):
+        pipeline = open_pipeline(folder, spec, call, deadline, settings)
+    store = pipeline.store
+    with store.locked():
+        store.begin(pipeline.case.facts())
+        with call.timed("collect"):
+            known, fitted = pipeline.collect()
+        if settings.until == "collect":
+            return
+        for budget in budgets_of(spec, settings):
+            if not pipeline.chosen(budget) and not has_scipy():
+                print("collected; the choice needs scipy: use `choose` where it is", flush=True)
+                return
+            with call.timed("choose"):
+                pipeline.choose_all(known, fitted, budget)
+            if settings.until == "finish":
+                with call.timed("finals"):
+                    outcome = pipeline.finish(known, fitted, budget).outcome
+                for row in outcome.rows:
+                    scores = ", ".join(f"{score:.2%}" for score in row.accuracies)
+                    print(f"{row.name}: {row.macs:,} macs, test {scores}", flush=True)
+
+
+def choose(folder: Path, spec: RunSpec, settings: argparse.Namespace) -> None:
+    """Choose for a collected run, without any training."""
+    store = Store(folder)
+    if not store.has("predictor"):
+        raise RunError(f"choosing for {folder}", "its chains are not finished", "run it further")
+    call = Call()
+    with call.timed("open"):
+        pipeline = open_pipeline(folder, spec, call, None, settings)
+    with store.locked():
+        store.begin(pipeline.case.facts())
+        known, fitted = store.read("survey", Survey), store.read("predictor", Fitted)
+        for budget in budgets_of(spec, settings):
+            with call.timed("choose"):
+                chosen = pipeline.choose_all(known, fitted, budget)
+            for spends, each in chosen.items():
+                told = each.note if each.choice is None else str(tuple(each.choice.scale))
+                print(f"budget {budget:.0%}, {spends}: {told}", flush=True)
+    call.write(folder)
+
+
+def open_pipeline(
+    folder: Path,
+    spec: RunSpec,
+    call: Call,
+    deadline: Deadline | None,
+    settings: argparse.Namespace,
+) -> Pipeline:
+    case = open_case(spec, [call], deadline)
+    assert isinstance(case.trainer, ImageTrainer)
+    # The slice ends cleanly, so a checkpoint every epoch would only cost time.
+    trainer = replace(case.trainer, checkpoint_every=settings.checkpoint_every)
+    return Pipeline(replace(case, trainer=trainer), Store(folder))
+
+
+def budgets_of(spec: RunSpec, settings: argparse.Namespace) -> list[float]:
+    return [read_budget(each) for each in settings.budget or [spec.settings.budget]]
+
+
+def has_scipy() -> bool:
+    try:
+        import scipy.special  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def files_to_carry(specs: dict[Path, RunSpec]) -> list[Path]:
+    """Return what another machine needs to go on: a fitted run no longer its rounds' weights."""
+    found: dict[Path, None] = {}
+    for folder, spec in specs.items():
+        weights = Path(spec.weights or "")
+        for file in (weights, weights.with_suffix(".under-way")):
+            if file.is_file() and file.is_relative_to(RUNS):
+                found[file] = None
+        fitted = (folder / "predictor.json").exists()
+        for file in sorted(folder.rglob("*")):
+            spent = fitted and file.parent.name == "chains" and file.suffix == ".safetensors"
+            if file.is_file() and file.name != "lock" and not spent:
+                found[file] = None
+    return list(found)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("action", choices=["run", "choose", "unpack"])
+    parser.add_argument("what", nargs="+", help="configs; for unpack, the folder of bundles")
+    parser.add_argument("--seconds", type=float, default=540, help="stop after about so long")
+    parser.add_argument(
+        "--until", choices=["baseline", "collect", "choose", "finish"], default="finish"
+    )
+    parser.add_argument("--baseline", action="store_true", help="train weights that are missing")
+    parser.add_argument("--budget", action="append", help="instead of the config's; repeatable")
+    parser.add_argument("--data", help="instead of the config's")
+    parser.add_argument("--unpack", type=Path, help="folder of bundles to begin from")
+    parser.add_argument("--pack", type=Path, help="folder to write bundles to at the end")
+    parser.add_argument("--checkpoint-every", type=int, default=10)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

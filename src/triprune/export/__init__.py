@@ -1,1 +1,0 @@
-"""Models in other formats; the only importer of onnx and onnxruntime."""

@@ -1,0 +1,37 @@
+"""Owns a time limit on trainings; refuses to begin an epoch that would not end within it."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from triprune.core.scale import finite_number
+from triprune.errors import InputError
+from triprune.learning.progress import EpochRecord
+
+_MARGIN = 1.5  # epochs vary, and what follows the last one takes time too
+
+
+class Deadline:
+    """Says, after each epoch of any training, whether to stop: a ``stop`` for ``train``."""
+
+    def __init__(self, seconds: float) -> None:
+        if seconds != math.inf and finite_number(seconds, "seconds") < 0:
+            raise InputError(f"seconds = {seconds:g}", "it is no duration", "give 0 or more")
+        self._end = time.monotonic() + seconds
+        self._slowest = 0.0
+
+    def __call__(self, record: EpochRecord) -> bool:
+        """Return whether another epoch, as slow as the slowest so far, would end too late."""
+        self._slowest = max(self._slowest, record.seconds)
+        return self.over
+
+    @property
+    def seconds_left(self) -> float:
+        """The time until the limit; negative after it."""
+        return self._end - time.monotonic()
+
+    @property
+    def over(self) -> bool:
+        """Whether there is no time for another epoch; the first one is always begun."""
+        return self._slowest > 0 and self.seconds_left < _MARGIN * self._slowest

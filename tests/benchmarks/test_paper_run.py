@@ -1,0 +1,97 @@
+"""The driver of the paper's runs: in slices, on a bare machine, carried to and fro."""
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CONFIG = f"""
+model = "{ROOT / "tests" / "run" / "small_case.py"}:make"
+weights = "runs/baselines/small.safetensors"
+data = "{{data}}"
+[settings]
+budget = "50%"
+rounds = 1
+effort = "paper"
+controls = true
+seeds = 2
+device = "cpu"
+[settings.recipe]
+preset = "demo"
+epochs = 1
+warmup_epochs = 0.0
+batch_size = 32
+final_epochs = 2
+"""
+
+
+@pytest.fixture
+def places(cifar10, tmp_path):
+    """Return two machines' folders, each with the config: a bare one and one with scipy."""
+    places = tmp_path / "bare", tmp_path / "home"
+    for place in places:
+        place.mkdir()
+        (place / "small.toml").write_text(CONFIG.format(data=cifar10))
+    return places
+
+
+def run_here(cwd: Path, *arguments: object) -> str:
+    command = [sys.executable, str(ROOT / "benchmarks" / "paper_run.py"), *map(str, arguments)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_run_in_slices_on_two_machines(run, places):
+    bare, home = places
+    command = ("paper_run.py", "run", "small.toml", "--baseline")
+    told = run(*command, "--pack", "out", cwd=bare)
+    assert "collected; the choice needs scipy" in told
+    run_here(home, "unpack", bare / "out")
+    assert "budget 50%, joint: (" in run_here(home, "choose", "small.toml", "--pack", "back")
+    with tarfile.open(home / "back" / "bundle-0.tar") as bundle:
+        names = bundle.getnames()
+    assert "small/chains/depth-1.json" in names
+    assert "small/chains/depth-1.safetensors" not in names
+    begun = run(*command, "--unpack", home / "back", "--seconds", 0, "--pack", "out", cwd=bare)
+    assert "the time that was given is up" in begun
+    assert begun.count("stopped after epoch 1") == 8
+    ended = run(*command, "--pack", "out", cwd=bare)
+    assert all(f"{name}: " in ended for name in ("original", "joint", "depth", "width"))
+    run_here(home, "unpack", bare / "out")
+    folder = home / "runs" / "small"
+    outcome = json.loads((folder / "budget-50" / "outcome-4x2.json").read_text())["values"]
+    assert [len(row["accuracies"]) for row in outcome["rows"]] == [1, 2, 2, 2, 2]
+    calls = [json.loads(path.read_text()) for path in sorted((folder / "calls").iterdir())]
+    epochs = {
+        stage: sum(call["epochs"].get(stage, 0) for call in calls)
+        for stage in ("baseline", "collect", "finals")
+    }
+    assert epochs == {"baseline": 1, "collect": 3, "finals": 16}
+    assert all(call["circumstances"]["torch"] for call in calls)
+
+
+def test_what_cannot_be_done_is_named(run, places):
+    with pytest.raises(AssertionError, match="there is no such file"):
+        run("paper_run.py", "run", "small.toml", cwd=places[0])
+    with pytest.raises(AssertionError, match="its chains are not finished"):
+        run("paper_run.py", "choose", "small.toml", cwd=places[0])
+
+
+@pytest.mark.parametrize("config", sorted((ROOT / "configs").glob("*.toml")), ids=lambda p: p.stem)
+def test_every_config_is_a_run_and_says_what_to_expect(config):
+    from triprune.run.spec import RunSpec
+
+    spec = RunSpec.from_toml(config)
+    assert spec.settings.controls
+    assert spec.settings.paper_epochs(True) == spec.settings.spent_recipe.final_epochs
+    header = config.read_text().partition("\nmodel")[0]
+    for said in (f"--config configs/{config.name}", "Hardware:", "Expected time:"):
+        assert said in header
+    assert "Expected accuracy:" in header

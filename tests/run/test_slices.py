@@ -1,0 +1,66 @@
+"""A run in slices of time ends in the artifacts of a run in one go, to the last bit."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from triprune.core.scale import AXES
+from triprune.errors import RunStoppedError
+from triprune.learning.deadline import Deadline
+from triprune.run.compress import checked_subject
+from triprune.run.executor import execute
+from triprune.run.pipeline import Pipeline
+from triprune.run.steps import Case
+from triprune.run.store import Store
+from triprune.run.trainer import ImageTrainer
+
+
+def artifacts(folder: Path) -> dict[str, bytes]:
+    keep = {".json", ".safetensors"}
+    names = ("outcome", "origin")  # these know the clock
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.suffix in keep and not path.name.startswith(names)
+    }
+
+
+def pipeline(small, folder: Path, seconds: float | None) -> Pipeline:
+    parts, settings = small.splits(100), small.settings(rounds=1)
+    deadline = None if seconds is None else Deadline(seconds)
+    trainer = ImageTrainer(parts, settings.spent_recipe, "cpu", (), deadline)
+    return Pipeline(Case(checked_subject(small.make(), trainer), trainer, settings), Store(folder))
+
+
+def test_slices_end_in_the_artifacts_of_one_go(small, tmp_path):
+    sliced, whole = tmp_path / "sliced", tmp_path / "whole"
+    stops = 0
+    while not list(sliced.glob("budget-50/outcome-*")):
+        with suppress(RunStoppedError):
+            pipeline(small, sliced, 0).run()
+            stops -= 1
+        stops += 1
+        assert stops < 10
+    assert stops >= 2  # two epochs of each chain, then two of the end
+    pipeline(small, whole, None).run()
+    assert artifacts(sliced) == artifacts(whole)
+    # Once it is fitted, a run no longer needs the weights of its rounds.
+    for axis in AXES:
+        (whole / "chains" / f"{axis}-1.safetensors").unlink()
+    assert pipeline(small, whole, None).run(0.7).macs
+
+
+def test_one_that_stops_lets_the_others_come_to_their_own_stop():
+    done = []
+
+    def work(turns: int, *, stops: bool):
+        for _ in range(turns):
+            yield
+        done.append(turns)
+        if stops:
+            raise RunStoppedError("asked", "found", "remedy")
+
+    with pytest.raises(RunStoppedError):
+        execute("side-by-side", [work(1, stops=True), work(5, stops=False), work(3, stops=True)])
+    assert done == [1, 3, 5]
