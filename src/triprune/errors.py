@@ -18,6 +18,7 @@ Each error is built from three sentences: what was *asked*, what was *found*, an
     │   └── DataError                    a data set that is missing, damaged or laid out otherwise
     ├── SurgeryError                     a network that cannot be cut as asked
     ├── BudgetError                      a budget that no scale can meet
+    ├── ExportError                      a model that cannot be exported, or answers otherwise then
     ├── MissingExtraError                an optional package that is not installed
     ├── RunError                         a run folder that cannot be used as asked
     │   ├── RunLockedError               a run folder that another process is working on
@@ -92,6 +93,10 @@ class SurgeryError(TripruneError):
 
 class BudgetError(TripruneError):
     """A budget that no scale can meet."""
+
+
+class ExportError(TripruneError):
+    """A model that cannot be exported, or answers otherwise once it is."""
 
 
 class MissingExtraError(TripruneError):

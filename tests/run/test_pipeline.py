@@ -97,7 +97,7 @@ def test_executors_give_the_same_bits(small, tmp_path):
         files = sorted(out.rglob("*.safetensors"))
         outcomes.append([(path.relative_to(out), path.read_bytes()) for path in files])
     assert outcomes[0] == outcomes[1]
-    assert len(outcomes[0]) == 5  # three rounds, the final model, the feature maps
+    assert len(outcomes[0]) == 6  # three rounds, the final model, its feature maps, the sample
 
 
 def test_a_changed_model_data_or_setting_is_refused(real_run, small):

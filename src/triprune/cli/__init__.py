@@ -13,7 +13,9 @@ import typer
 
 from triprune import __version__
 from triprune.cli.data import data
+from triprune.cli.export import export
 from triprune.cli.finish import choose, finish
+from triprune.cli.predict import predict
 from triprune.cli.profile import profile
 from triprune.cli.quote import quote
 from triprune.cli.run import run
@@ -45,6 +47,8 @@ app.command("status")(status)
 app.command("quote")(quote)
 app.command("choose")(choose)
 app.command("finish")(finish)
+app.command("export")(export)
+app.command("predict")(predict)
 app.command("profile")(profile)
 app.command("data")(data)
 

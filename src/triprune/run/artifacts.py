@@ -195,12 +195,13 @@ class Outcome:
     def from_parts(cls, values: dict[str, Any], tensors: dict[str, Tensor]) -> Outcome:
         """Rebuild the outcome."""
         del tensors
-        rows = tuple(map(_row, values["rows"]))
+        rows = tuple(map(row_of, values["rows"]))
         given: dict[str, Any] = {**values, "rows": rows, "notes": tuple(values["notes"])}
         return cls(**given)
 
 
-def _row(told: dict[str, Any]) -> Row:
+def row_of(told: dict[str, Any]) -> Row:
+    """Rebuild a line from plain values."""
     accuracies, scale = tuple(told["accuracies"]), Scale(**told["scale"])
     given: dict[str, Any] = {**told, "accuracies": accuracies, "scale": scale}
     return Row(**given)

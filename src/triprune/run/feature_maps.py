@@ -13,6 +13,7 @@ from torch.nn import functional
 from triprune.learning.evaluation import Inputs, evaluating
 from triprune.learning.images import ImageSet, ImageStream, resize
 from triprune.run.artifacts import Parts
+from triprune.run.sample import pixels_of
 from triprune.run.trainer import Task
 
 _SHOWN = 6
@@ -56,7 +57,7 @@ def feature_maps(tasks: Mapping[str, Task], images: ImageSet | ImageStream) -> F
     compared = images.take(spread.long())
     seen = {name: _last_maps(task, compared) for name, task in tasks.items()}
     original = next(iter(seen.values()))
-    pixels, labels = _pixels(compared)
+    pixels, labels = pixels_of(compared)
     shown = _one_a_class(labels)
     return FeatureMaps(
         images=resize(pixels[shown], min(_SHOWN_PX, compared.resolution_px)),
@@ -90,14 +91,6 @@ def _last_maps(task: Task, images: ImageSet | ImageStream) -> Tensor:
         for hook in hooks:
             hook.remove()
     return torch.cat(found)
-
-
-def _pixels(images: ImageSet | ImageStream) -> tuple[Tensor, Tensor]:
-    if isinstance(images, ImageSet):
-        return images.images.cpu(), images.labels.cpu()
-    rows = [list(range(len(images)))]
-    pixels, labels = next(iter(images.batches(rows, resolution_px=images.resolution_px)))
-    return pixels.cpu(), labels.cpu()
 
 
 def _one_a_class(labels: Tensor) -> Tensor:

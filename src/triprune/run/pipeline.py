@@ -13,11 +13,13 @@ from functools import partial
 
 from triprune.core.scale import AXES, Axis
 from triprune.run import steps
+from triprune.run.about import About, making_of
 from triprune.run.artifacts import Chosen, Fitted, Outcome, Spends, Survey, TrainedModel
 from triprune.run.executor import Work, execute
 from triprune.run.feature_maps import FeatureMaps
 from triprune.run.origin import Origin
 from triprune.run.result import Result
+from triprune.run.sample import Sample, sample
 from triprune.run.steps import Case
 from triprune.run.store import Store
 
@@ -72,8 +74,13 @@ class Pipeline:
         )
         pictures = partial(steps.illustrate, self.case, models)
         self.store.once(f"{_home(budget)}/feature-maps-{len(models)}", FeatureMaps, pictures)
-        first = models["joint"][0]
-        return Result.of(self.case.subject.model, chosen["joint"], first, outcome)
+        return Result.of(
+            self.case.subject.model,
+            chosen["joint"],
+            trained=models["joint"][0],
+            outcome=outcome,
+            about=self._about(outcome),
+        )
 
     def choose_all(self, known: Survey, fitted: Fitted, budget: float) -> dict[Spends, Chosen]:
         """Choose jointly and, where controls are asked for, on each axis alone."""
@@ -87,6 +94,12 @@ class Pipeline:
     def chosen(self, budget: float) -> bool:
         """Whether every choice for ``budget`` is stored."""
         return all(self.store.has(f"{_home(budget)}/{each}") for each in self._spends())
+
+    def _about(self, outcome: Outcome) -> About:
+        subject = self.case.subject
+        kept = self.store.once("sample", Sample, partial(sample, self.case.trainer))
+        making = making_of(self.store.facts(), outcome, type(subject.model).__name__)
+        return About.of(making, kept, outcome, input_size=subject.input_size)
 
     def _spends(self) -> tuple[Spends, ...]:
         return ("joint", *AXES) if self.case.settings.controls else ("joint",)

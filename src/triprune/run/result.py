@@ -10,7 +10,9 @@ from torch import nn
 
 from triprune.core.choice import Choice
 from triprune.network.plan import Plan
+from triprune.run.about import About
 from triprune.run.artifacts import Chosen, Outcome, TrainedModel
+from triprune.run.card import write_card
 from triprune.run.steps import restore
 from triprune.saving import save
 
@@ -27,15 +29,23 @@ class Result:
     choice: Choice
     plan: Plan
     outcome: Outcome
+    about: About = field(repr=False)
     original: nn.Module = field(repr=False)
 
     @classmethod
     def of(
-        cls, original: nn.Module, chosen: Chosen, trained: TrainedModel, outcome: Outcome
+        cls,
+        original: nn.Module,
+        chosen: Chosen,
+        *,
+        trained: TrainedModel,
+        outcome: Outcome,
+        about: About,
     ) -> Result:
         """Return the result of a run from its last artifacts."""
         assert chosen.choice is not None
-        return cls(restore(original, trained), chosen.choice, trained.plan, outcome, original)
+        model = restore(original, trained)
+        return cls(model, chosen.choice, trained.plan, outcome, about, original)
 
     @property
     def accuracy(self) -> float:
@@ -48,5 +58,7 @@ class Result:
         return self.outcome.row("joint").macs
 
     def save(self, folder: str | Path) -> Path:
-        """Write plan and weights to ``folder``; ``triprune.load`` reads them."""
-        return save(self.model, self.plan, folder, build=lambda: copy.deepcopy(self.original))
+        """Write plan, weights and a model card to ``folder``; ``triprune.load`` reads them."""
+        home = save(self.model, self.plan, folder, build=lambda: copy.deepcopy(self.original))
+        write_card(self.about, home)
+        return home

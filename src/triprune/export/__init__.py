@@ -1,0 +1,1 @@
+"""Models in other formats; the only importer of onnx and onnxruntime."""

@@ -1,0 +1,121 @@
+"""Owns opening a finished model for use: from a run folder, or from a folder that was saved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from triprune.errors import ArchitectureError, InputError, RunError
+from triprune.learning.models import build_model
+from triprune.network.plan import Plan
+from triprune.run.about import About, making_of, read_about
+from triprune.run.collected import is_run
+from triprune.run.finished import read_finished
+from triprune.run.sample import Sample
+from triprune.run.steps import restore
+from triprune.run.store import Store
+from triprune.saving import PLAN_FILE, load, load_plan
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shipment:
+    """A finished model, its plan and its original, what is said of it, and images to try it on.
+
+    ``about`` is None for a folder of ``triprune.save``; ``images`` (uint8, full size) may be none.
+    """
+
+    model: nn.Module
+    plan: Plan
+    original: nn.Module
+    about: About | None
+    images: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which model of a folder: its budget where there are several, and who builds the original."""
+
+    budget: str | float | None = None
+    model: str | None = None
+    num_classes: int | None = None
+
+
+def open_shipment(folder: str | Path, wanted: Wanted | None = None) -> Shipment:
+    """Return the joint model of a run, or the model of a saved folder; nothing in it is executed.
+
+    A run begun from the command line knows its model's name. For any other folder ``wanted.model``
+    names it, except where ``about.json`` names one of the zoo, torchvision or timm.
+    """
+    wanted = wanted or Wanted()
+    folder = Path(folder)
+    if is_run(folder):
+        return _of_run(folder, wanted)
+    if (folder / PLAN_FILE).is_file():
+        return _of_saved(folder, wanted)
+    raise InputError(
+        f"the model in {folder}",
+        "it is neither a run folder nor a saved model" if folder.is_dir() else "there is no such",
+        "name a folder of triprune run, or one that save() wrote",
+    )
+
+
+def build_original(name: str, classes: int | None) -> nn.Module:
+    """Build a model by name; a function of the user's own decides its classes itself."""
+    chosen = None if ".py:" in name else classes
+    return build_model(name, num_classes=chosen)
+
+
+def _of_run(folder: Path, wanted: Wanted) -> Shipment:
+    store = Store(folder)
+    finished = read_finished(folder, wanted.budget)
+    if not store.has("sample"):
+        raise RunError(
+            f"the images of {folder}",
+            "it was made by an earlier version, which kept none",
+            "give the command that began it again: nothing is trained twice",
+        )
+    facts, sample = store.facts(), store.read("sample", Sample)
+    spec: dict[str, Any] = facts.get("spec") or {}
+    name: str | None = wanted.model or spec.get("model")
+    if name is None:
+        raise _nameless(folder, "the run was made from Python")
+    original = build_original(name, wanted.num_classes or len(sample.classes) or None)
+    trained = finished.models["joint"]
+    making = making_of(facts, finished.outcome, type(original).__name__)
+    channels, height, width = trained.plan.input_size
+    about = About.of(making, sample, finished.outcome, input_size=(channels, height, width))
+    return Shipment(restore(original, trained), trained.plan, original, about, sample.images)
+
+
+def _of_saved(folder: Path, wanted: Wanted) -> Shipment:
+    if wanted.budget is not None:
+        raise InputError(f"--budget with {folder}", "it holds one model", "leave it out")
+    about, plan = read_about(folder), load_plan(folder)
+    told = None if about is None or ".py:" in about.making.model else about.making.model
+    name = wanted.model or told
+    if name is None:
+        raise _nameless(folder, "nothing there says which model it was cut from")
+    classes = wanted.num_classes or (len(about.classes) if about else 0) or None
+    original = build_original(name, classes)
+    try:
+        model = load(folder, build=partial(build_original, name, classes)).eval()
+    except ArchitectureError as error:
+        if about is not None or wanted.num_classes is not None:
+            raise
+        raise ArchitectureError(
+            error.asked, error.found, f"{error.remedy}; --num-classes says how many"
+        ) from error
+    return Shipment(model, plan, original, about, torch.zeros(0, *plan.input_size).byte())
+
+
+def _nameless(folder: Path, found: str) -> InputError:
+    return InputError(
+        f"the model in {folder}",
+        found,
+        "name what builds the original with --model, as resnet56 or my/net.py:make",
+    )

@@ -1,0 +1,213 @@
+"""From a finished run to files that other programs read, and what is refused on the way."""
+
+import json
+import sys
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+import triprune as tp
+from triprune.cli import app
+from triprune.errors import (
+    ArchitectureError,
+    ExportError,
+    InputError,
+    MissingExtraError,
+    RunError,
+    TruncatedFileError,
+)
+from triprune.learning.images import resize
+from triprune.run.exporting import ExportOrder, export
+from triprune.run.shipping import Wanted, open_shipment
+
+
+def triprune(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [str(each) for each in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def constructor(small):
+    return f"{small.__file__}:make"
+
+
+@pytest.fixture(scope="module")
+def shipment(real_run, constructor):
+    return open_shipment(real_run[0], Wanted(model=constructor))
+
+
+def logits(model, images):
+    with torch.no_grad():
+        return model(images).numpy()
+
+
+def test_onnx_takes_old_pixels_and_answers_as_the_run(real_run, shipment, constructor, tmp_path):
+    told = triprune(
+        *("export", real_run[0], "--model", constructor, "--format", "onnx", "--out", tmp_path),
+        *("--with-resize", "--with-normalisation"),
+    )
+    assert "differs by" in told
+    assert "on 16 images, same class for 16 of the run's validation split" in told
+    assert "uint8 pixels, 0 to 255, of any size" in told
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    assert session.get_inputs()[0].shape == ["batch", 3, "height", "width"]
+    images, about = shipment.images, shipment.about
+    (found,) = session.run(None, {"images": images.numpy()})
+    # As training and evaluation see them: resized to whole levels, then normalised.
+    mean, std = (torch.tensor(x).view(1, -1, 1, 1) for x in (about.mean, about.std))
+    seen = (resize(images, about.resolution_px).float() / 255 - mean) / std
+    expected = logits(real_run[2].model, seen)
+    assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
+    assert (found.argmax(1) == expected.argmax(1)).mean() > 0.9
+    larger = resize(images, 45).numpy()
+    assert session.run(None, {"images": larger[:3]})[0].shape == (3, 10)
+
+
+def test_metadata_and_card_travel_with_the_file(real_run, shipment, tmp_path):
+    exported = export(shipment, tmp_path, ExportOrder("onnx"))
+    props = {p.key: p.value for p in onnx.load(exported.file).metadata_props}
+    outcome = real_run[2].outcome
+    assert json.loads(props["classes"]) == list(shipment.about.classes)
+    assert float(props["accuracy"]) == pytest.approx(outcome.row("joint").accuracy, abs=1e-6)
+    assert int(props["macs"]) == outcome.row("joint").macs
+    assert int(props["resolution_px"]) == real_run[2].plan.resolution_px
+    assert tp.Plan.from_json(props["plan"]) == real_run[2].plan
+    assert (tmp_path / "MODEL_CARD.md").is_file()
+
+
+def test_torch_export_keeps_graph_and_metadata(shipment, tmp_path):
+    order = ExportOrder("torch-export", with_normalisation=True, pixels="float")
+    exported = export(shipment, tmp_path, order)
+    extra = {"triprune.json": ""}
+    program = torch.export.load(exported.file, extra_files=extra)
+    assert json.loads(extra["triprune.json"])["input"].startswith("float32 pixels, 0 to 1")
+    pictures = resize(shipment.images, shipment.plan.resolution_px).float() / 255
+    mean, std = (
+        torch.tensor(x).view(1, -1, 1, 1) for x in (shipment.about.mean, shipment.about.std)
+    )
+    expected = logits(shipment.model, (pictures - mean) / std)
+    assert np.abs(logits(program.module(), pictures) - expected).max() < 1e-4
+
+
+def test_safetensors_is_a_folder_that_loads_and_exports_again(real_run, shipment, small, tmp_path):
+    exported = export(shipment, tmp_path / "a", ExportOrder("safetensors"))
+    assert exported.parity.difference == 0.0
+    loaded = tp.load(tmp_path / "a", build=small.make).eval()
+    images = torch.rand(2, 3, shipment.plan.resolution_px, shipment.plan.resolution_px)
+    assert np.array_equal(logits(loaded, images), logits(real_run[2].model, images))
+    again = open_shipment(tmp_path / "a", Wanted(model=f"{small.__file__}:make"))
+    assert again.about == replace(shipment.about)
+    found = export(again, tmp_path / "b", ExportOrder("torch-export"))
+    assert not found.real_images
+
+
+def test_a_mismatch_fails_and_leaves_nothing(shipment, tmp_path, monkeypatch):
+    from triprune.run import exporting
+
+    def asking_wrongly(session):
+        answer = asking(session)
+        return lambda batch: [each + 1e-2 for each in answer(batch)]
+
+    asking = exporting.asking
+    monkeypatch.setattr(exporting, "asking", asking_wrongly)
+    with pytest.raises(ExportError, match="answers otherwise than PyTorch"):
+        export(shipment, tmp_path / "out", ExportOrder("onnx"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_that_cannot_be_traced_is_refused(shipment, tmp_path):
+    class Stubborn(torch.nn.Module):
+        def forward(self, x):
+            return x.mean((2, 3)) if float(x.sum()) > 1e9 else x.amax((2, 3))
+
+    stubborn = replace(shipment, model=Stubborn())
+    for name in ("onnx", "torch-export"):
+        with pytest.raises(ExportError, match="failed"):
+            export(stubborn, tmp_path / "out", ExportOrder(name))
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_missing_extra_is_named(shipment, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(MissingExtraError, match=r"'onnx' is not installed. run: pip install tri"):
+        export(shipment, tmp_path / "out", ExportOrder("onnx"))
+
+
+def test_what_cannot_be_exported_is_said(real_run, constructor, small, tmp_path):
+    run = real_run[0]
+    with pytest.raises(InputError, match="no such format"):
+        triprune("export", run, "--format", "tflite", "--model", constructor)
+    with pytest.raises(InputError, match="weights have no graph"):
+        triprune("export", run, "--format", "safetensors", "--with-resize")
+    with pytest.raises(InputError, match=r"the run was made from Python.*--model"):
+        triprune("export", run)
+    with pytest.raises(RunError, match="it has finished 50%"):
+        triprune("export", run, "--budget", "20%", "--model", constructor)
+    with pytest.raises(ArchitectureError, match="another architecture"):
+        triprune("export", run, "--model", "resnet20")
+    with pytest.raises(InputError, match="neither a run folder nor a saved model"):
+        triprune("export", tmp_path)
+    with pytest.raises(InputError, match="there is no such kind"):
+        triprune("export", run, "--model", constructor, "--with-normalisation", "--input", "int4")
+    (tmp_path / "run.json").write_bytes((run / "run.json").read_bytes())
+    with pytest.raises(RunError, match="has not finished one yet"):
+        triprune("export", tmp_path)
+
+
+def test_damaged_folders_are_refused(real_run, constructor, tmp_path):
+    home = real_run[2].save(tmp_path / "small")
+    weights = home / "weights.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-10])
+    with pytest.raises(TruncatedFileError, match="ends too early"):
+        triprune("export", home, "--model", constructor)
+    weights.write_bytes(whole)
+    with pytest.raises(InputError, match="holds one model"):
+        triprune("export", home, "--model", constructor, "--budget", "50%")
+    about = json.loads((home / "about.json").read_text())
+    for change in ({"std": [0, 1, 1]}, {"rows": []}, {"version": 9}, {"classes": [1]}):
+        (home / "about.json").write_text(json.dumps({**about, **change}))
+        with pytest.raises(InputError, match=r"about\.json.*does not say what it should"):
+            triprune("export", home, "--model", constructor)
+
+
+def test_predict_names_classes_and_bad_files(real_run, shipment, constructor, tmp_path):
+    images = shipment.images
+    for number in range(2):
+        picture = Image.fromarray(images[number].permute(1, 2, 0).numpy())
+        picture.save(tmp_path / f"{number}.png")
+    (tmp_path / "bad.png").write_bytes(b"not a picture")
+    files = [tmp_path / name for name in ("0.png", "bad.png", "1.png", "gone.png")]
+    told = triprune("predict", real_run[0], *files, "--model", constructor, code=2)
+    lines = told.splitlines()
+    assert [line.partition(":")[0] for line in lines[:2]] == [str(files[0]), str(files[2])]
+    assert all(line.count("%") == 3 for line in lines[:2])
+    assert "bad.png cannot be read: cannot identify image file" in told
+    assert "gone.png cannot be read: [Errno 2] No such file" in told
+    mean, std = (
+        torch.tensor(x).view(1, -1, 1, 1) for x in (shipment.about.mean, shipment.about.std)
+    )
+    seen = (resize(images[:1], shipment.plan.resolution_px).float() / 255 - mean) / std
+    with torch.no_grad():
+        chances = real_run[2].model(seen).softmax(1)[0]
+    best = int(chances.argmax())
+    assert f"0.png: {shipment.about.classes[best]} {float(chances[best]):.1%}" in lines[0]
+    assert "Missing argument" in triprune("predict", real_run[0], code=2)
+
+
+def test_predict_refuses_to_guess_a_normalisation(real_run, small, constructor, tmp_path):
+    result = real_run[2]
+    tp.save(result.model, result.plan, tmp_path, build=small.make)
+    with pytest.raises(InputError, match="nothing says what they were normalised with"):
+        triprune("predict", tmp_path, tmp_path / "x.png", "--model", constructor)
+    with pytest.raises(InputError, match="nothing there says which model"):
+        triprune("predict", tmp_path, tmp_path / "x.png")
