@@ -95,7 +95,7 @@ def main() -> None:
     settings = parse()
     deadline = Deadline(settings.seconds)
     settings.out.mkdir(parents=True, exist_ok=True)
-    rows = earlier_rows(settings.out / "accuracy.json", settings)
+    rows, losses = earlier(settings.out / "accuracy.json", settings)
     cases = [case for case in all_cases(settings) if case.name not in rows]
     print(f"{len(cases)} trainings to do, {len(rows)} done before", flush=True)
     images = read_train(settings.data)
@@ -112,11 +112,12 @@ def main() -> None:
             outcomes = train_side_by_side(jobs, watchers=[tally], stop=deadline)
             for case, outcome in zip(group, outcomes, strict=True):
                 rows |= row_of(case, outcome, settings)
-            save(settings, rows)
+                losses |= losses_of(case, outcome)
+            save(settings, rows, losses)
         open_ones = [case.file for case in cases if rows.get(case.name, {}).get("error", "open")]
         files = [scratch / name for name in open_ones if (scratch / name).exists()]
         pack(settings.out, scratch, files, "checkpoints")
-    for row in save(settings, rows):
+    for row in save(settings, rows, losses):
         spread = "" if row["spread"] is None else f" ± {row['spread']:.2%}"
         print(f"{row['model']} {row['variant']}: {row['mean']:.2%}{spread}, {row['seeds']} seeds")
 
@@ -176,21 +177,37 @@ def all_cases(settings: argparse.Namespace) -> list[Case]:
     ]
 
 
-def earlier_rows(path: Path, settings: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """Return the rows that earlier calls finished, by name; failed ones are tried again."""
-    if not path.exists():
+def losses_of(case: Case, outcome: TrainResult | Exception) -> dict[str, list[float]]:
+    """Return the training loss of every epoch so far, by the training's name."""
+    if isinstance(outcome, Exception):
         return {}
-    rows = json.loads(path.read_text())["rows"]
+    return {case.name: [round(record.loss, 4) for record in outcome.history]}
+
+
+def earlier(
+    path: Path, settings: argparse.Namespace
+) -> tuple[dict[str, dict[str, Any]], dict[str, list[float]]]:
+    """Return the rows that earlier calls finished and the losses of all, by name.
+
+    Failed trainings are tried again.
+    """
+    if not path.exists():
+        return {}, {}
+    content = json.loads(path.read_text())
+    rows = content["rows"]
     if any(row["epochs"] != settings.epochs for row in rows):
         raise SystemExit(f"{path} holds trainings of another length; give another --out")
-    return {
+    finished = {
         Case(row["model"], row["variant"], row["seed"]).name: row
         for row in rows
         if row["error"] is None
     }
+    return finished, content.get("losses", {})
 
 
-def save(settings: argparse.Namespace, rows: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+def save(
+    settings: argparse.Namespace, rows: dict[str, dict[str, Any]], losses: dict[str, list[float]]
+) -> list[dict[str, Any]]:
     """Write the rows, and return mean and spread over the seeds of each model and variant."""
     scores: dict[tuple[str, str], list[float]] = {}
     for row in rows.values():
@@ -212,6 +229,7 @@ def save(settings: argparse.Namespace, rows: dict[str, dict[str, Any]]) -> list[
         "circumstances": circumstances(torch.device(settings.device)),
         "summary": summary,
         "rows": list(rows.values()),
+        "losses": losses,
     }
     write_json(settings.out / "accuracy.json", content)
     return summary

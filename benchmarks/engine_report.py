@@ -27,8 +27,7 @@ the end of each training on all 50,000 training images unless said otherwise; ±
 deviation over seeds. A variant that loses more than 0.2 points on average against plain fp32 on
 the same seeds is never a default. A variant is a precision and a layout; without a layout it ran in
 NCHW if it is fp32 or tf32, and in NHWC if it is bf16 or fp16. Settings of the recipe follow a `+`.
-What is known about the parity bar is in docs/adr/0060-a-rough-start.md, the next measurements in
-benchmarks/README.md.
+Why the recipe warms up is told in docs/adr/0060-a-rough-start.md.
 """
 
 
@@ -106,7 +105,31 @@ def accuracy_section(name: str, measured: dict[str, Any]) -> str:
         f"\n{row['model']} {row['variant']} seed {row['seed']} failed: {row['error']}"
         for row in failed
     ]
+    lines += loss_lines(measured.get("losses", {}))
     return "\n".join(lines) + "\n"
+
+
+def loss_lines(losses: dict[str, list[float]]) -> list[str]:
+    """Return the mean training loss of each variant at a few epochs that all of them reached."""
+    variants: dict[str, list[list[float]]] = {}
+    for name, values in losses.items():
+        variants.setdefault(name.partition(" seed ")[0], []).append(values)
+    if len(variants) < 2:
+        return []
+    reached = min(map(len, losses.values()))
+    epochs = [epoch for epoch in (1, 2, 5, 10, 20, 30) if epoch <= reached]
+    lines = [
+        f"\nTraining loss, mean and range over the seeds; the first {reached} epochs are common:\n",
+        f"| after epoch | {' | '.join(map(str, epochs))} |",
+        "|---" * (len(epochs) + 1) + "|",
+    ]
+    for variant, runs in variants.items():
+        cells = []
+        for epoch in epochs:
+            values = [run[epoch - 1] for run in runs]
+            cells.append(f"{statistics.fmean(values):.2f} ({min(values):.2f}–{max(values):.2f})")
+        lines.append(f"| {variant} | {' | '.join(cells)} |")
+    return lines
 
 
 def warm_up(recipe: dict[str, Any]) -> str:

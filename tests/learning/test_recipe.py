@@ -16,16 +16,22 @@ def test_the_papers_settings():
         0.9,
         1e-4,
     )
-    assert [cifar.rate_at(epoch) for epoch in (0, 79, 80, 119, 120, 159)] == pytest.approx(
+    assert [cifar.rate_at(epoch) for epoch in (1, 79, 80, 119, 120, 159)] == pytest.approx(
         [0.1, 0.1, 0.01, 0.01, 0.001, 0.001]
     )
     for name in ("tiny-imagenet", "imagenet"):
         recipe = Recipe.preset(name)
         assert (recipe.epochs, recipe.batch_size) == (100, 256)
-        rates = [recipe.rate_at(epoch) for epoch in (0, 29, 30, 59, 60, 89, 90)]
+        rates = [recipe.rate_at(epoch) for epoch in (1, 29, 30, 59, 60, 89, 90)]
         assert rates == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001, 0.0001])
         assert recipe.fine_tuning().epochs == 30
         assert recipe.fine_tuning(final=True).epochs == 60
+
+
+def test_the_presets_warm_up_for_an_epoch():
+    for name in ("cifar10", "tiny-imagenet", "imagenet"):
+        rates = Recipe.preset(name).rates(0, 4)
+        assert rates == pytest.approx([0.025, 0.05, 0.075, 0.1])
 
 
 def test_the_papers_crops_have_black_borders():
