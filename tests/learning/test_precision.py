@@ -4,7 +4,13 @@ import torch
 from triprune.errors import InputError
 from triprune.learning.evaluation import evaluate
 from triprune.learning.job import Job
-from triprune.learning.precision import memory_format, resolved_precision, switches
+from triprune.learning.precision import (
+    autocast,
+    memory_format,
+    resolved_precision,
+    switches,
+    wide_outputs,
+)
 from triprune.learning.recipe import Recipe
 from triprune.learning.training import train
 
@@ -44,9 +50,33 @@ def test_the_default_on_the_cpu_is_fp32():
     assert resolved_precision("auto", CPU) == "fp32"
 
 
-@pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16", "bf16conv"])
 def test_every_precision_learns_on_the_cpu(tiny_net, coloured_images, precision):
     recipe = Recipe(epochs=6, batch_size=16, rate=0.05, precision=precision)
     result = train(Job(tiny_net(), coloured_images(), recipe, device="cpu"))
     assert evaluate(result.model, coloured_images(seed=3)).accuracy > 0.8
     assert all(tensor.dtype == torch.float32 for tensor in result.model.parameters())
+
+
+def test_only_products_are_rounded(tiny_net):
+    model, images = tiny_net(), torch.rand(4, 3, 8, 8)
+    seen: dict[str, torch.dtype] = {}
+    for name in ("stem.0", "stem.1", "block.2", "head"):
+        model.get_submodule(name).register_forward_hook(
+            lambda _layer, _inputs, output, name=name: seen.update({name: output.dtype})
+        )
+    plain = model(images)
+    with wide_outputs(model, "bf16conv"), autocast("bf16conv", CPU):
+        rounded = model(images)
+    assert seen["stem.0"] is torch.bfloat16  # seen before it is widened
+    assert seen["stem.1"] is seen["block.2"] is torch.float32
+    assert rounded.dtype is torch.float32
+    assert not torch.equal(rounded, plain)
+    torch.testing.assert_close(rounded, plain, rtol=0.05, atol=0.05)
+    assert torch.equal(model(images), plain)
+
+
+def test_other_precisions_leave_the_model_alone(tiny_net):
+    model = tiny_net()
+    with wide_outputs(model, "bf16"):
+        assert not any(module._forward_hooks for module in model.modules())

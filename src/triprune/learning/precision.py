@@ -15,7 +15,7 @@ from triprune.learning.recipe import Layout, Precision
 # fp16 gradients of a mean loss are small; 1024 lifts them away from zero and stays far from
 # fp16's largest number in networks with batch norm.
 FP16_LOSS_SCALE = 1024.0
-_AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
+_AUTOCAST = {"bf16": torch.bfloat16, "bf16conv": torch.bfloat16, "fp16": torch.float16}
 
 
 def resolved_precision(precision: Precision, device: torch.device) -> Precision:
@@ -67,6 +67,27 @@ def autocast(precision: Precision, device: torch.device) -> AbstractContextManag
         return nullcontext()
     # Without the cache: a captured step must cast the weights anew at every replay.
     return torch.autocast(device.type, dtype=_AUTOCAST[precision], cache_enabled=False)
+
+
+@contextmanager
+def wide_outputs(model: nn.Module, precision: Precision) -> Iterator[None]:
+    """Give the outputs of all products back in fp32 inside, where ``precision`` is "bf16conv".
+
+    Batch norms and the sums between blocks then keep all their bits: bf16 loses its accuracy
+    there, not in the products (docs/adr/0043).
+    """
+    products = (nn.modules.conv._ConvNd, nn.Linear)
+    layers = [m for m in model.modules() if isinstance(m, products)]
+    hooks = [layer.register_forward_hook(_widen) for layer in layers if precision == "bf16conv"]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _widen(_layer: nn.Module, _inputs: tuple[Any, ...], output: torch.Tensor) -> torch.Tensor:
+    return output.float()
 
 
 @contextmanager

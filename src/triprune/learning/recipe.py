@@ -11,7 +11,7 @@ from triprune.core.scale import finite_number
 from triprune.errors import InputError
 
 Schedule = Literal["multi-step", "cosine"]
-Precision = Literal["auto", "fp32", "tf32", "bf16", "fp16"]
+Precision = Literal["auto", "fp32", "tf32", "bf16", "bf16conv", "fp16"]
 Layout = Literal["auto", "nchw", "nhwc"]
 Padding = Literal["zero", "reflect"]
 FINE_TUNING_RATE = 0.1  # of the rate from scratch: the paper says only "a small learning rate"
@@ -39,7 +39,8 @@ class Recipe:
     original model's soft answers in the loss. ``padding`` fills the border of the random crops:
     black pixels, as in the published trainings, or the image mirrored. ``precision`` and
     ``layout`` "auto" are the fastest that were shown to keep accuracy on the device at hand
-    (docs/results/engine.md).
+    (docs/results/engine.md); "bf16conv" rounds what convolutions and linear layers multiply, and
+    leaves all else in fp32.
     """
 
     epochs: int = 160

@@ -38,6 +38,7 @@ from triprune.learning.precision import (
     memory_format,
     on_stream,
     resolved_precision,
+    wide_outputs,
 )
 from triprune.learning.progress import EpochRecord, Watcher, Watchers
 from triprune.learning.ranks import current_ranks
@@ -90,7 +91,8 @@ class Training:
 
     def _run(self) -> Generator[None, None, TrainResult]:
         layout = memory_format(self._recipe.layout, self._recipe.precision, self._device)
-        with laid_out(self._job.model.to(self._device), layout):
+        model = self._job.model.to(self._device)
+        with laid_out(model, layout), wide_outputs(model, self._recipe.precision):
             if self._stream is not None:
                 self._stream.wait_stream(torch.cuda.current_stream(self._device))
             with on_stream(self._stream):
