@@ -19,6 +19,7 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 tests: $(VENV)/.dev
+	@sh tools/install_chromium.sh
 	$(BIN)/python -m pytest --cov --cov-report=term-missing:skip-covered
 
 format: $(VENV)/.dev

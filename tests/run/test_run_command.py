@@ -64,6 +64,10 @@ def test_run_tells_the_plan_the_result_and_where_it_is(finished, home):
     assert re.search(r"original +[\d.]+ +2\.10 \(100\.0%\)", finished)
     assert re.search(r"joint +[\d.]+ +1\.\d\d \((49|50)\.\d%\)", finished)
     assert (home / "out" / "small" / "50" / "plan.json").is_file()
+    assert f"The report:        {home / 'out' / 'report.html'}" in finished
+    page = (home / "out" / "report.html").read_text()
+    assert "small_case.py:make on data" in page
+    assert "No controls were run" in page
 
 
 def test_status_of_a_finished_and_of_a_stopped_run(finished, home, tmp_path):
@@ -80,6 +84,9 @@ def test_another_budget_needs_no_chain(finished, home):
     told = triprune("choose", home / "out", "--budget", "85%")
     assert re.search(r"budget 85\.0%: .* macs \((8[234])\.\d%\)", told)
     assert "joint" in triprune("finish", home / "out", "--budget", "85%")
+    assert "At 85 % of the macs" in (home / "out" / "report.html").read_text()
+    assert "At 50 % of the macs" in triprune("report", home / "out", "--text")
+    assert "At 85 % of the macs" in triprune("report", home / "out", "--text", "--budget", "85%")
     assert {p: p.stat().st_mtime_ns for p in (home / "out" / "chains").iterdir()} == chains
     with pytest.raises(RunError, match="there is none"):
         triprune("quote", home)

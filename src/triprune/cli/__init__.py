@@ -18,6 +18,7 @@ from triprune.cli.finish import choose, finish
 from triprune.cli.predict import predict
 from triprune.cli.profile import profile
 from triprune.cli.quote import quote
+from triprune.cli.report import report
 from triprune.cli.run import run
 from triprune.cli.status import status
 from triprune.cli.train import train
@@ -49,6 +50,7 @@ app.command("choose")(choose)
 app.command("finish")(finish)
 app.command("export")(export)
 app.command("predict")(predict)
+app.command("report")(report)
 app.command("profile")(profile)
 app.command("data")(data)
 

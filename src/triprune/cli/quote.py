@@ -48,18 +48,32 @@ def quote(
     found, predictor, cost = _read(observations)
     quotes = quote_budgets(predictor, [budget] if budget is not None else _BUDGETS, cost=cost)
     if plot is not None:
-        from triprune.files import write_atomically
-        from triprune.report.budget_curves import budget_picture, to_html, to_png
-
-        draw = to_html if plot.suffix.lower() == ".html" else to_png
-        picture = budget_picture(predictor, found.observations, cost=cost)
-        write_atomically(plot, draw(picture, f"Accuracy against budget: {observations.name}"))
+        _plot(observations, plot)
     if as_json:
         typer.echo(json.dumps(_as_values(predictor, quotes, found), indent=2))
         return
     _print(quotes, predictor, found)
     if plot is not None:
         typer.echo(f"Drawn to {plot}")
+
+
+def _plot(source: Path, plot: Path) -> None:
+    """Draw the report's own page, or its picture of the budgets."""
+    from triprune.cli.report import read_source
+    from triprune.files import write_atomically
+    from triprune.report.payload import Drawn
+
+    report = read_source(source)
+    if plot.suffix.lower() == ".html":
+        from triprune.report.page import to_page
+
+        write_atomically(plot, to_page(report))
+        return
+    from triprune.report.figures import as_bytes, budget_figure
+
+    figure = budget_figure(report, Drawn.of(report))
+    assert figure is not None  # observations that can be quoted have a predictor
+    write_atomically(plot, as_bytes(figure, "png"))
 
 
 def _read(source: Path) -> tuple[ObservationFile, Predictor, Cost]:

@@ -96,10 +96,13 @@ def start(
 ) -> None:
     """Run ``spec`` in ``out``, for another ``budget`` if one is given; print the result."""
     from triprune.cli.outcome import print_outcome
+    from triprune.files import write_atomically
     from triprune.learning.deadline import Deadline
     from triprune.learning.progress import terminal_watcher
+    from triprune.report.page import to_page
     from triprune.run.opening import open_case
     from triprune.run.pipeline import Pipeline
+    from triprune.run.reporting import report_on_run
     from triprune.run.store import Store
 
     try:
@@ -117,6 +120,8 @@ def start(
         sys.exit(STOPPED)
     print_outcome(result.outcome)
     typer.echo(f"The smaller model: {home}\nEverything else:   {out}")
+    page = to_page(report_on_run(out, result.outcome.budget))
+    typer.echo(f"The report:        {write_atomically(out / 'report.html', page)}")
 
 
 def _announce(case: Case, known: Survey) -> None:

@@ -33,10 +33,10 @@ class Origin:
     @classmethod
     def here(cls) -> Origin:
         """Return this process, now."""
-        program = Path(sys.argv[0]).name if sys.argv[0] else "python"
+        program = Path(sys.argv[0])
         versions = {"triprune": __version__, "python": platform.python_version()}
         return cls(
-            command=shlex.join([program, *sys.argv[1:]]),
+            command=shlex.join([_name(program), *sys.argv[1:]]),
             begun=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             versions=versions | {name: _version(name) for name in _PACKAGES},
             hardware=_hardware(),
@@ -51,6 +51,11 @@ class Origin:
         """Rebuild the origin."""
         del tensors
         return cls(**values)
+
+
+def _name(program: Path) -> str:
+    """Return what was called; a package that is run as a module shows its folders only."""
+    return "triprune" if program.parts[-3:] == ("triprune", "cli", "__main__.py") else program.name
 
 
 def _version(package: str) -> str:

@@ -1,0 +1,254 @@
+"""Owns gathering a report from a run folder, finished or not; reads, and never writes there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from triprune.core.choice import Quote
+from triprune.core.fitting import fit_predictor
+from triprune.core.observation import Observation
+from triprune.core.predictor import Predictor
+from triprune.core.scale import AXES, Scale
+from triprune.errors import InputError
+from triprune.report.contents import (
+    Compared,
+    Comparison,
+    Gallery,
+    Layer,
+    LearningCurve,
+    Report,
+    SpeedTest,
+    Surgery,
+    Timed,
+)
+from triprune.run.artifacts import Bench, Chosen, Fitted, Outcome, Survey, TrainedModel
+from triprune.run.feature_maps import FeatureMaps
+from triprune.run.file_report import made_now
+from triprune.run.origin import Origin
+from triprune.run.progress import Status, status
+from triprune.run.store import Store
+
+
+def report_on_run(folder: str | Path, budget: float | None = None) -> Report:
+    """Return what is known of a run so far.
+
+    A run can have finished several budgets; the report is about its own, or about ``budget``.
+    """
+    return _Folder.open(Path(folder), budget).report()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Folder:
+    """A run folder that is being read, for one budget."""
+
+    store: Store
+    facts: dict[str, Any]
+    status: Status
+    budget: float
+
+    @classmethod
+    def open(cls, path: Path, budget: float | None) -> _Folder:
+        store = Store(path)
+        facts = store.facts()
+        found = status(path)
+        asked = facts["settings"]["budget"] if budget is None else budget
+        known = sorted({outcome.budget for outcome in found.outcomes})
+        if budget is not None and budget not in known:
+            raise InputError(
+                f"a report on {100 * budget:g} % of {path}",
+                f"finished budgets are {', '.join(f'{100 * b:g} %' for b in known) or 'none'}",
+                "run triprune finish first, or name one of them",
+            )
+        if budget is None and known and asked not in known:
+            asked = known[-1]
+        return cls(store, facts, found, asked)
+
+    @property
+    def home(self) -> str:
+        """Where the budget's artifacts are."""
+        return f"budget-{100 * self.budget:g}"
+
+    def report(self) -> Report:
+        """Gather everything that is there."""
+        blank = Report(self._subject(), self._state(), facts=self._facts(), notes=self._notes())
+        if not self.store.has("survey"):
+            return blank
+        known = self.store.read("survey", Survey)
+        rounds = self._rounds()
+        original = Observation(Scale(), known.accuracy, known.macs, known.params)
+        observations = (original, *(each.observation for _, _, each in rounds))
+        return replace(
+            blank,
+            predictor=self._predictor(observations),
+            observations=observations,
+            cost=known.cost,
+            lattice=known.lattice,
+            whole_macs=known.macs,
+            chosen=self._chosen(known),
+            finished=self._finished(),
+            speed=self._speed(),
+            curves=self._curves(rounds),
+            surgery=self._surgery(known),
+            gallery=self._gallery(),
+        )
+
+    def _rounds(self) -> list[tuple[str, int, TrainedModel]]:
+        found: list[tuple[str, int, TrainedModel]] = []
+        for axis in AXES:
+            number = 1
+            while self.store.has(f"chains/{axis}-{number}"):
+                key = f"chains/{axis}-{number}"
+                found.append((axis, number, self._trained(key)))
+                number += 1
+        return found
+
+    def _trained(self, key: str) -> TrainedModel:
+        return self.store.read(key, TrainedModel, with_tensors=False)
+
+    def _predictor(self, observations: tuple[Observation, ...]) -> Predictor:
+        """Return the run's predictor; before it has one, a fit to what is there so far."""
+        if self.store.has("predictor"):
+            return self.store.read("predictor", Fitted).predictor
+        return fit_predictor(observations)
+
+    def _chosen(self, known: Survey) -> tuple[Quote, ...]:
+        found: list[Quote] = []
+        for key in self._keys("budget-*/joint.json"):
+            chosen = self.store.read(key, Chosen)
+            if chosen.choice is not None:
+                choice = replace(chosen.choice, cost=chosen.macs / known.macs)
+                found.append(Quote(float(key.split("/")[0].removeprefix("budget-")) / 100, choice))
+        return tuple(found)
+
+    def _finished(self) -> tuple[Comparison, ...]:
+        """Return the fullest comparison of each budget, the report's own first."""
+        best: dict[float, Outcome] = {}
+        for outcome in self.status.outcomes:
+            before = best.get(outcome.budget)
+            if before is None or _fullness(outcome) > _fullness(before):
+                best[outcome.budget] = outcome
+        ordered = sorted(best, key=lambda budget: (budget != self.budget, -budget))
+        return tuple(_comparison(best[budget]) for budget in ordered)
+
+    def _speed(self) -> tuple[SpeedTest, ...]:
+        return tuple(_speed_test(self.store.read(k, Bench)) for k in self._keys("bench/*.json"))
+
+    def _curves(self, rounds: list[tuple[str, int, TrainedModel]]) -> tuple[LearningCurve, ...]:
+        found = [
+            _curve(f"{axis}, round {number}: {getattr(each.plan.realised, axis):.2f}", axis, each)
+            for axis, number, each in rounds
+        ]
+        for spends in ("joint", *AXES):
+            for key in self._keys(f"{self.home}/{spends}-seed-*.json"):
+                seed = key.rsplit("-", 1)[1]
+                found.append(_curve(f"{spends}, seed {seed}", "final", self._trained(key)))
+        return tuple(curve for curve in found if curve.losses)
+
+    def _surgery(self, known: Survey) -> Surgery:
+        keys = self._keys(f"{self.home}/joint-seed-*.json")
+        if not keys:
+            return Surgery()
+        trained = self.store.read(keys[0], TrainedModel)
+        kept = {name: tensor.shape[0] for name, tensor in trained.tensors.items()}
+        return Surgery(
+            tuple(Layer(n, whole, kept.get(f"{n}.weight", 0)) for n, whole in known.layers.items()),
+            tuple(known.block_scores.items()),
+            frozenset(trained.plan.removed_blocks),
+        )
+
+    def _gallery(self) -> Gallery | None:
+        keys = self._keys(f"{self.home}/feature-maps-*.json")
+        found = self.store.read(keys[-1], FeatureMaps) if keys else FeatureMaps()
+        if not found.labels:
+            return None
+        maps = {name: each.numpy().astype(np.float32) for name, each in found.maps.items()}
+        images = found.images.permute(0, 2, 3, 1).numpy()
+        return Gallery(images, found.labels, maps, found.likeness, found.compared)
+
+    def _subject(self) -> str:
+        spec = self.facts.get("spec")
+        if spec is None:
+            return f"the run in {self.store.folder.resolve().name}"
+        return f"{Path(spec['model']).name} on {Path(spec['data']).name}"
+
+    def _state(self) -> str:
+        if self.status.state == "finished":
+            return "finished"
+        expected = 3 * self.facts["settings"]["rounds"]
+        done = sum(self.status.rounds.values())
+        return f"{self.status.state}, not finished: {done} of at most {expected} rounds so far"
+
+    def _notes(self) -> tuple[str, ...]:
+        told = [n for o in self.status.outcomes if o.budget == self.budget for n in o.notes]
+        told += [f"under way: {name}" for name in self.status.under_way]
+        return tuple(dict.fromkeys(told))
+
+    def _facts(self) -> tuple[tuple[str, str], ...]:
+        settings, spec = self.facts["settings"], self.facts.get("spec")
+        recipe = settings["recipe"]
+        pairs = [("folder", str(self.store.folder))]
+        if spec is not None:
+            pairs += [(n, str(spec[n])) for n in ("model", "weights", "data") if spec.get(n)]
+            pairs.append(("seeds of the final fine-tunings", str(spec["settings"]["seeds"])))
+        pairs += [
+            ("budget", f"{100 * self.budget:g} %"),
+            ("rounds of each chain", str(settings["rounds"])),
+            (
+                "epochs of a round / of the end",
+                f"{recipe['round_epochs']} / {recipe['final_epochs']}",
+            ),
+            ("cost", settings["cost"]),
+            ("first seed", str(settings["seed"])),
+        ]
+        if self.store.has(f"{self.home}/origin"):
+            origin = self.store.read(f"{self.home}/origin", Origin)
+            versions = ", ".join(f"{name} {found}" for name, found in origin.versions.items())
+            machine = ", ".join(f"{name} {found}" for name, found in origin.hardware.items())
+            pairs = [("command", origin.command), ("begun", origin.begun), *pairs]
+            pairs += [("versions", versions), ("machine", machine)]
+        return (*pairs, *made_now())
+
+    def _keys(self, pattern: str) -> list[str]:
+        home = self.store.folder
+        return sorted(str(path.relative_to(home))[: -len(".json")] for path in home.glob(pattern))
+
+
+def _fullness(outcome: Outcome) -> int:
+    return sum(len(row.accuracies) for row in outcome.rows)
+
+
+def _comparison(outcome: Outcome) -> Comparison:
+    models = tuple(
+        Compared(r.name, r.scale, r.resolution_px, r.accuracies, r.macs, r.params, r.latency_ms)
+        for r in outcome.rows
+    )
+    device = outcome.latency_device
+    return Comparison(outcome.budget, models, device, outcome.epochs, outcome.paper_epochs)
+
+
+def _speed_test(bench: Bench) -> SpeedTest:
+    rows = tuple(
+        Timed(
+            row.name,
+            row.budget,
+            row.batch_size,
+            row.median_ms,
+            row.lower_ms,
+            row.upper_ms,
+            bench.speed_up(row),
+            row.peak_bytes,
+        )
+        for row in bench.rows
+    )
+    versions = ", ".join(f"{name} {found}" for name, found in bench.versions.items())
+    machine = f"{bench.hardware}, {bench.threads} threads, {versions}"
+    return SpeedTest(bench.device, bench.runtime, machine, bench.date, rows)
+
+
+def _curve(name: str, group: str, trained: TrainedModel) -> LearningCurve:
+    losses = tuple(epoch.loss for epoch in trained.history)
+    return LearningCurve(name, group, losses, tuple(epoch.accuracy for epoch in trained.history))
