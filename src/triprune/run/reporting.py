@@ -153,9 +153,10 @@ class _Folder:
         if not keys:
             return Surgery()
         trained = self.store.read(keys[0], TrainedModel)
-        kept = {name: tensor.shape[0] for name, tensor in trained.tensors.items()}
+        weights = {name: trained.tensors.get(f"{name}.weight") for name in known.layers}
+        kept = {name: 0 if found is None else found.shape[0] for name, found in weights.items()}
         return Surgery(
-            tuple(Layer(n, whole, kept.get(f"{n}.weight", 0)) for n, whole in known.layers.items()),
+            tuple(Layer(name, whole, kept[name]) for name, whole in known.layers.items()),
             tuple(known.block_scores.items()),
             frozenset(trained.plan.removed_blocks),
         )
