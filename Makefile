@@ -37,5 +37,5 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP_INSTALL) --editable ".[dev,vision,onnx]"
+	$(PIP_INSTALL) --editable ".[dev,vision,onnx,ray]"
 	@touch $@ $(VENV)/.demo

@@ -32,6 +32,7 @@ from triprune.learning.deadline import Deadline
 from triprune.learning.progress import EpochRecord, PlainLines
 from triprune.run.artifacts import Fitted, Survey
 from triprune.run.baseline import train_baselines
+from triprune.run.executors.opening import open_executor
 from triprune.run.opening import open_case
 from triprune.run.pipeline import Pipeline
 from triprune.run.spec import RunSpec
@@ -151,10 +152,10 @@ def advance(
     with call.timed("open"):
         pipeline = open_pipeline(folder, spec, call, deadline, settings)
     store = pipeline.store
-    with store.locked():
+    with store.locked(), open_executor(spec.settings, pipeline) as executor:
         store.begin(pipeline.case.facts())
         with call.timed("collect"):
-            known, fitted = pipeline.collect()
+            known, fitted = pipeline.collect(executor)
         if settings.until == "collect":
             return
         for budget in budgets_of(spec, settings):
@@ -165,7 +166,7 @@ def advance(
                 pipeline.choose_all(known, fitted, budget)
             if settings.until == "finish":
                 with call.timed("finals"):
-                    outcome = pipeline.finish(known, fitted, budget).outcome
+                    outcome = pipeline.finish(executor, known, fitted, budget=budget).outcome
                 for row in outcome.rows:
                     scores = ", ".join(f"{score:.2%}" for score in row.accuracies)
                     print(f"{row.name}: {row.macs:,} macs, test {scores}", flush=True)

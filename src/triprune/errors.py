@@ -25,6 +25,7 @@ Each error is built from three sentences: what was *asked*, what was *found*, an
     │   ├── RunChangedError              a run that was begun with another model, data or settings
     │   ├── RunStoppedError              a run whose time was up before its end
     │   └── ArtifactError                a stored result that is damaged
+    ├── ClusterError                     machines that cannot do what a run needs of them
     ├── NotIdentifiedError               observations that do not determine what was asked of them
     └── TrainingError                    a training that could not go on
         ├── DivergedError                the loss became infinite, undefined or far too large
@@ -125,6 +126,10 @@ class RunStoppedError(RunError):
 
 class ArtifactError(RunError):
     """A stored result that is damaged."""
+
+
+class ClusterError(TripruneError):
+    """Machines that cannot do what a run needs of them."""
 
 
 class TrainingError(TripruneError):

@@ -9,7 +9,7 @@ from triprune.core.scale import AXES
 from triprune.errors import RunStoppedError
 from triprune.learning.deadline import Deadline
 from triprune.run.compress import checked_subject
-from triprune.run.executor import execute
+from triprune.run.executors.turns import drive
 from triprune.run.pipeline import Pipeline
 from triprune.run.steps import Case
 from triprune.run.store import Store
@@ -62,5 +62,5 @@ def test_one_that_stops_lets_the_others_come_to_their_own_stop():
             raise RunStoppedError("asked", "found", "remedy")
 
     with pytest.raises(RunStoppedError):
-        execute("side-by-side", [work(1, stops=True), work(5, stops=False), work(3, stops=True)])
+        drive([work(1, stops=True), work(5, stops=False), work(3, stops=True)])
     assert done == [1, 3, 5]

@@ -39,7 +39,11 @@ def run(
     ] = None,
     effort: Annotated[str, typer.Option(help="paper, standard or quick.")] = "standard",
     cost: Annotated[str, typer.Option(help="macs (measured) or paper (d·w²·r²).")] = "macs",
-    executor: Annotated[str, typer.Option(help="inline or side-by-side.")] = "side-by-side",
+    executor: Annotated[str, typer.Option(help="inline, side-by-side or ray.")] = "side-by-side",
+    ray_address: Annotated[
+        str | None, typer.Option(help="Where a Ray cluster answers; else this machine's.")
+    ] = None,
+    gpus_per_chain: Annotated[int, typer.Option(help="GPUs that train one model (ray).")] = 1,
     seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
     resolution_px: Annotated[int | None, typer.Option(help="The size to read images at.")] = None,
     validation: Annotated[str, typer.Option(help=VALIDATION_HELP)] = "0.1",
@@ -74,6 +78,8 @@ def run(
                     "seeds": seeds,
                     "seed": seed,
                     "executor": executor,
+                    "ray_address": ray_address,
+                    "gpus_per_chain": gpus_per_chain,
                     "device": device,
                 },
             }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 
 from triprune.core.scale import finite_number
 from triprune.errors import InputError
@@ -26,6 +27,10 @@ class Deadline:
         self._slowest = max(self._slowest, record.seconds)
         return self.over
 
+    def __reduce__(self) -> tuple[Callable[[float], Deadline], tuple[float]]:
+        """Travel to another machine by the time of day: its other clock began elsewhere."""
+        return _arrived, (time.time() + self.seconds_left,)
+
     @property
     def seconds_left(self) -> float:
         """The time until the limit; negative after it."""
@@ -35,3 +40,7 @@ class Deadline:
     def over(self) -> bool:
         """Whether there is no time for another epoch; the first one is always begun."""
         return self._slowest > 0 and self.seconds_left < _MARGIN * self._slowest
+
+
+def _arrived(end: float) -> Deadline:
+    return Deadline(max(0.0, end - time.time()))

@@ -44,6 +44,8 @@ ZOO: dict[str, Callable[..., nn.Module]] = {
 _PLAIN_HEAD = {"aux_logits": False, "init_weights": False}
 _TORCHVISION_OPTIONS = {"googlenet": _PLAIN_HEAD, "inception_v3": _PLAIN_HEAD}
 
+FILE_MODULE = "_triprune_model_"  # what the module of a user's own file is called, before its stem
+
 _BROKEN_TORCHVISION = "operator torchvision::nms does not exist"
 _stand_in_operators: list[torch.library.Library] = []
 
@@ -178,7 +180,7 @@ def _importable(folder: Path) -> Iterator[None]:
 
 
 def _function_of_file(file: Path, function: str, asked: str) -> Callable[..., Any]:
-    name = f"_triprune_model_{file.stem}"
+    name = f"{FILE_MODULE}{file.stem}"
     try:
         module = _with_torchvision_repaired(partial(_import_file, file, name))
     except Exception as error:

@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from triprune.errors import InputError
+from triprune.errors import InputError, TrainingError
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,32 @@ class Ranks:
         """Replace every tensor by its sum over the processes."""
         self._exchange(tensors, 1)
 
+    def as_lead_says(self, answer: bool) -> bool:
+        """Return the leading process's ``answer``: a shared folder may look older to the others."""
+        if self.world == 1:
+            return answer
+        told = torch.tensor([float(answer and self.leads)], device=_exchange_device())
+        dist.all_reduce(told)
+        return bool(told.item())
+
+    def wait(self) -> None:
+        """Go on when every process has come here."""
+        self.as_lead_says(True)
+
+    def require_same(self, number: int, asked: str) -> None:
+        """Refuse to go on where the processes do not hold the same ``number``."""
+        if self.world == 1:
+            return
+        ends = torch.tensor([float(number), -float(number)], device=_exchange_device())
+        dist.all_reduce(ends, dist.ReduceOp.MAX)
+        high, low = ends.tolist()
+        if high != -low:
+            raise TrainingError(
+                asked,
+                f"the processes that train together hold {-low:g} to {high:g}",
+                "see that all of them reach the same files, and start again",
+            )
+
     def _exchange(self, tensors: Sequence[Tensor], factor: float) -> None:
         if self.world == 1:
             return
@@ -59,6 +85,10 @@ class Ranks:
             parts = flat.mul_(factor).split([tensor.numel() for tensor in alike])
             for tensor, part in zip(alike, parts, strict=True):
                 tensor.copy_(part.view(tensor.shape))
+
+
+def _exchange_device() -> str:
+    return "cuda" if dist.get_backend() == "nccl" else "cpu"
 
 
 def current_ranks() -> Ranks:

@@ -103,7 +103,7 @@ class Training:
                 record = yield from self._epoch(engine, step, validation, epoch)
                 self._history.append(record)
                 ended = len(self._history) == self._recipe.epochs
-                ended |= self._stop is not None and self._stop(record)
+                ended |= self._ranks.as_lead_says(self._stop is not None and self._stop(record))
                 self._save(step, now=ended)
                 self._watchers.on_epoch(self._job.name, record)
                 if ended:
@@ -127,6 +127,7 @@ class Training:
         step = self._step(self._recipe)
         if job.checkpoint is not None and Path(job.checkpoint).exists():
             self._history = resume(step, Path(job.checkpoint), self._facts())
+        self._ranks.require_same(len(self._history), f"epochs of {job.name} that were saved")
         job.model.train()
         return step
 

@@ -7,21 +7,29 @@ store is not made again: a killed run that is started again goes on where it was
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from triprune.core.scale import AXES, Axis
+from triprune.learning.progress import Watcher
+from triprune.learning.ranks import current_ranks
 from triprune.run import steps
 from triprune.run.about import About, making_of
 from triprune.run.artifacts import Chosen, Fitted, Outcome, Spends, Survey, TrainedModel
-from triprune.run.executor import Work, execute
+from triprune.run.executors.opening import open_executor
+from triprune.run.executors.turns import Executor, Work
 from triprune.run.feature_maps import FeatureMaps
 from triprune.run.origin import Origin
 from triprune.run.result import Result
 from triprune.run.sample import Sample, sample
 from triprune.run.steps import Case
 from triprune.run.store import Store
+from triprune.run.trainer import device_kind, on_worker
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,45 +47,39 @@ class Pipeline:
             self.store.begin(self.case.facts())
             remaining = budget or self.case.settings.budget
             self.store.once(f"{_home(remaining)}/origin", Origin, Origin.here)
-            known, fitted = self.collect()
-            return self.finish(known, fitted, remaining)
+            with open_executor(self.case.settings, self) as executor:
+                known, fitted = self.collect(executor)
+                return self.finish(executor, known, fitted, budget=remaining)
 
-    def collect(self) -> tuple[Survey, Fitted]:
+    def collect(self, executor: Executor[Pipeline]) -> tuple[Survey, Fitted]:
         """Survey the original, run the three chains, fit the predictor."""
-        known = self.store.once("survey", Survey, partial(steps.survey, self.case))
+        (known,) = executor.run([Pipeline._survey])
         if self.announce is not None:
             self.announce(self.case, known)
         if self.store.has("predictor"):
             return known, self.store.read("predictor", Fitted)
-        chains = execute(self.case.settings.executor, [self._chain(a, known) for a in AXES])
-        rounds = [each for chain in chains for each in chain]
+        works = [partial(Pipeline._chain, axis=axis, known=known) for axis in AXES]
+        rounds = [each for chain in executor.run(works, training=True) for each in chain]
         return known, self.store.once("predictor", Fitted, partial(steps.fit, known, rounds))
 
-    def finish(self, known: Survey, fitted: Fitted, budget: float) -> Result:
+    def finish(
+        self, executor: Executor[Pipeline], known: Survey, fitted: Fitted, *, budget: float
+    ) -> Result:
         """Choose, cut the original, fine-tune it and measure it."""
         chosen = self.choose_all(known, fitted, budget)
-        finals = {spends: self._finals(known, each, budget) for spends, each in chosen.items()}
-        works = [work for each in finals.values() for work in each]
-        trained = iter(execute(self.case.settings.executor, works))
-        models = {spends: [next(trained) for _ in each] for spends, each in finals.items() if each}
-        outcome = self.store.once(
-            f"{_home(budget)}/outcome-{len(models)}x{self.case.settings.seeds}",
-            Outcome,
-            partial(
-                steps.measure,
-                self.case,
-                known,
-                models,
-                budget=budget,
-                notes=[each.note for each in chosen.values() if each.note],
-            ),
+        works = [
+            partial(Pipeline._final, known=known, chosen=each, budget=budget, seed=seed)
+            for each in chosen.values()
+            for seed in self._seeds(each)
+        ]
+        joint = executor.run(works, training=True)[0]
+        (outcome,) = executor.run(
+            [partial(Pipeline._measure, known=known, chosen=chosen, budget=budget)]
         )
-        pictures = partial(steps.illustrate, self.case, models)
-        self.store.once(f"{_home(budget)}/feature-maps-{len(models)}", FeatureMaps, pictures)
         return Result.of(
             self.case.subject.model,
             chosen["joint"],
-            trained=models["joint"][0],
+            trained=joint,
             outcome=outcome,
             about=self._about(outcome),
         )
@@ -101,10 +103,33 @@ class Pipeline:
         making = making_of(self.store.facts(), outcome, type(subject.model).__name__)
         return About.of(making, kept, outcome, input_size=subject.input_size)
 
+    @property
+    def watchers(self) -> Sequence[Watcher]:
+        """Who watches the trainings."""
+        return getattr(self.case.trainer, "watchers", ())
+
+    def on_worker(self, store: Store, watchers: Sequence[Watcher], cores: int) -> Self:
+        """Return the pipeline as a worker of a cluster runs it, on ``cores`` cores."""
+        settings = replace(self.case.settings, device=device_kind(self.case.settings.device))
+        trainer = on_worker(self.case.trainer, watchers, cores)
+        case = replace(self.case, trainer=trainer, settings=settings)
+        return replace(self, case=case, store=store, announce=None)
+
     def _spends(self) -> tuple[Spends, ...]:
         return ("joint", *AXES) if self.case.settings.controls else ("joint",)
 
-    def _chain(self, axis: Axis, known: Survey) -> Work[list[TrainedModel]]:
+    def _seeds(self, chosen: Chosen) -> range:
+        """Return the seeds of a choice's final fine-tunings; none where there is no choice."""
+        settings = self.case.settings
+        return range(settings.seed, settings.seed + (settings.seeds if chosen.choice else 0))
+
+    def _survey(self) -> Work[Survey]:
+        """Survey the original."""
+        if not self.store.has("survey"):
+            yield
+        return self.store.once("survey", Survey, partial(steps.survey, self.case))
+
+    def _chain(self, *, axis: Axis, known: Survey) -> Work[list[TrainedModel]]:
         """Go down one axis; the chains do not know each other."""
         rounds: list[TrainedModel] = []
         targets = steps.targets_of(self.case.settings, known).targets(axis)
@@ -114,25 +139,50 @@ class Pipeline:
             rounds.append((yield from self._once(f"chains/{axis}-{number}", work)))
         return rounds
 
-    def _finals(self, known: Survey, chosen: Chosen, budget: float) -> list[Work[TrainedModel]]:
-        """Return the final fine-tunings of a choice, one a seed; none where there is no choice."""
-        settings = self.case.settings
-        seeds = range(settings.seed, settings.seed + settings.seeds) if chosen.choice else ()
-        return [
-            self._once(
-                f"{_home(budget)}/{chosen.spends}-seed-{seed}",
-                partial(steps.finish, self.case, known, chosen, seed),
-            )
-            for seed in seeds
-        ]
+    def _final(
+        self, *, known: Survey, chosen: Chosen, budget: float, seed: int
+    ) -> Work[TrainedModel]:
+        """Fine-tune the cut original from one seed."""
+        work = partial(steps.finish, self.case, known, chosen, seed)
+        return (yield from self._once(_final_key(budget, chosen, seed), work))
+
+    def _measure(
+        self, *, known: Survey, chosen: Mapping[Spends, Chosen], budget: float
+    ) -> Work[Outcome]:
+        """Measure the original and every final model on the test split."""
+        finals = {
+            spends: [
+                self.store.read(_final_key(budget, each, seed), TrainedModel)
+                for seed in self._seeds(each)
+            ]
+            for spends, each in chosen.items()
+            if each.choice
+        }
+        result = f"{_home(budget)}/outcome-{len(finals)}x{self.case.settings.seeds}"
+        pictures = f"{_home(budget)}/feature-maps-{len(finals)}"
+        if not (self.store.has(result) and self.store.has(pictures)):
+            yield
+        notes = [each.note for each in chosen.values() if each.note]
+        make = partial(steps.measure, self.case, known, finals, budget=budget, notes=notes)
+        outcome = self.store.once(result, Outcome, make)
+        self.store.once(pictures, FeatureMaps, partial(steps.illustrate, self.case, finals))
+        return outcome
 
     def _once(self, key: str, work: Callable[..., Work[TrainedModel]]) -> Work[TrainedModel]:
         """Return the stored model, or train and store it."""
-        if not self.store.has(key):
+        ranks = current_ranks()
+        if not ranks.as_lead_says(self.store.has(key)):
+            yield
             trained = yield from work(checkpoint=self.store.checkpoint(key))
-            self.store.write(key, trained)
+            if ranks.leads:
+                self.store.write(key, trained)
+            ranks.wait()
         return self.store.read(key, TrainedModel)
 
 
 def _home(budget: float) -> str:
     return f"budget-{100 * budget:g}"
+
+
+def _final_key(budget: float, chosen: Chosen, seed: int) -> str:
+    return f"{_home(budget)}/{chosen.spends}-seed-{seed}"

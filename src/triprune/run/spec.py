@@ -14,6 +14,7 @@ from triprune.core.budget import read_budget
 from triprune.errors import FileFormatError, InputError
 from triprune.learning.datasets.embedded import NAME as EMBEDDED
 from triprune.learning.normalisation import IMAGENET, Normalisation
+from triprune.learning.ranks import Ranks
 from triprune.learning.recipe import Recipe, refuse_unknown
 
 if sys.version_info >= (3, 11):
@@ -23,7 +24,7 @@ else:
 
 Effort = Literal["paper", "standard", "quick"]
 CostName = Literal["macs", "paper"]
-ExecutorName = Literal["inline", "side-by-side"]
+ExecutorName = Literal["inline", "side-by-side", "ray"]
 
 # The part of the recipe's epochs that is spent on each round, and on the final fine-tuning.
 _EFFORT: dict[str, tuple[float, float]] = {
@@ -40,6 +41,8 @@ class Settings:
     ``budget`` is the part of the original compute that may remain. ``recipe`` says how the
     original was trained; ``effort`` how much of the recipe's fine-tuning is spent. ``controls``
     also spends the budget on each axis alone; ``seeds`` repeats the final fine-tunings.
+    ``ray_address`` is where a Ray cluster answers; None takes the one on this machine, or starts
+    one. ``gpus_per_chain`` (processes, where there are no GPUs) train each model together.
     """
 
     budget: float
@@ -51,6 +54,8 @@ class Settings:
     seeds: int = 1
     seed: int = 0
     executor: ExecutorName = "side-by-side"
+    ray_address: str | None = None
+    gpus_per_chain: int = 1
     device: str | None = None
 
     def __post_init__(self) -> None:
@@ -68,10 +73,17 @@ class Settings:
                     "there is no such choice",
                     f"give one of {', '.join(choices)}",
                 )
-        for name in ("rounds", "seeds"):
+        for name in ("rounds", "seeds", "gpus_per_chain"):
             value: object = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise InputError(f"{name} = {value!r}", "it is no count", "give 1 or more")
+        if self.executor != "ray" and (self.gpus_per_chain > 1 or self.ray_address):
+            raise InputError(
+                f"the executor {self.executor} with a Ray address or several GPUs per chain",
+                "only Ray can follow these",
+                "add --executor ray",
+            )
+        Ranks(world=self.gpus_per_chain).share(self.recipe.batch_size)
 
     @property
     def spent_recipe(self) -> Recipe:
@@ -89,13 +101,16 @@ class Settings:
 
     def deciding(self) -> dict[str, Any]:
         """Return what every stored observation depends on, fit for JSON."""
-        return {
+        deciding: dict[str, Any] = {
             "budget": self.budget,
             "rounds": self.rounds,
             "recipe": self.spent_recipe.to_mapping(),
             "cost": self.cost,
             "seed": self.seed,
         }
+        if self.gpus_per_chain > 1:  # batch norm then sees a part of each batch
+            deciding["gpus_per_chain"] = self.gpus_per_chain
+        return deciding
 
     def to_mapping(self) -> dict[str, Any]:
         """Return plain values for JSON; ``from_mapping`` reads them."""

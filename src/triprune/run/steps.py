@@ -24,7 +24,7 @@ from triprune.network.plan import Plan
 from triprune.network.regrowing import regrow
 from triprune.run.artifacts import Chosen, Epoch, Fitted, Outcome, Row, Spends, Survey, TrainedModel
 from triprune.run.choosing import Chooser, calibrated
-from triprune.run.executor import Work
+from triprune.run.executors.turns import Work
 from triprune.run.feature_maps import FeatureMaps, feature_maps
 from triprune.run.spec import RunSpec, Settings
 from triprune.run.subject import Subject

@@ -11,6 +11,8 @@ import fcntl
 import hashlib
 import json
 import os
+import secrets
+import shutil
 import socket
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 _PREFIX, _HEX = b'{"checksum":"', 64
 _FACTS = "run"
+_TOKEN = "token"
 
 
 class Artifact(Protocol):
@@ -50,8 +53,9 @@ Kind = TypeVar("Kind", bound=Artifact)
 class Store:
     """A run folder. ``key`` names an artifact by its path in the folder, without its ending."""
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, *, token: str | None = None) -> None:
         self.folder = Path(folder)
+        self._token = token
 
     def has(self, key: str) -> bool:
         """Whether the artifact is finished."""
@@ -65,6 +69,7 @@ class Store:
 
     def write(self, key: str, artifact: Artifact) -> None:
         """Store an artifact, whole or not at all, and drop the checkpoint that led to it."""
+        self.require_seen()
         values, tensors = artifact.to_parts()
         path = self._json(key)
         _make_folder(path.parent)
@@ -95,6 +100,42 @@ class Store:
         folder = self.folder / "under-way"
         _make_folder(folder)
         return folder / f"{key.replace('/', '-')}.safetensors"
+
+    def for_workers(self) -> Store:
+        """Return the folder as workers elsewhere must see it: with a token in it, new each time.
+
+        A worker that is left over from a run that was killed finds another token, and stops.
+        """
+        token = secrets.token_hex(16)
+        write_atomically(self.folder / _TOKEN, token)
+        return Store(self.folder.absolute(), token=token)
+
+    def trainers_home(self) -> str:
+        """Return where Ray's trainer may keep a mark of its own; nothing of ours is there."""
+        return str(self.folder / "under-way" / "ray")
+
+    def recall_workers(self) -> None:
+        """Take away the token, and what Ray's trainer left."""
+        (self.folder / _TOKEN).unlink(missing_ok=True)
+        shutil.rmtree(self.trainers_home(), ignore_errors=True)
+
+    def require_seen(self) -> None:
+        """Refuse to work where the folder is not the one of the run that sent the work."""
+        if self._token is None:
+            return
+        try:
+            found = (self.folder / _TOKEN).read_text()
+        except OSError:
+            found = None
+        if found != self._token:
+            told = (
+                "it does not see the run's files there" if found is None else "another run has it"
+            )
+            raise RunError(
+                f"the run folder {self.folder} on the worker {socket.gethostname()}",
+                told,
+                "name a folder or an fsspec URL, as s3://…, that every machine reaches",
+            )
 
     def begin(self, facts: Mapping[str, Any]) -> None:
         """Note what the run is made from, or refuse to go on with anything else."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,7 +23,9 @@ from triprune.learning.images import ImageSet, ImageStream, Splits
 from triprune.learning.job import Job
 from triprune.learning.probe import block_scores, probe_blocks
 from triprune.learning.progress import EpochRecord, Watcher
+from triprune.learning.ranks import current_ranks
 from triprune.learning.recipe import Recipe
+from triprune.learning.streaming import StreamedSet
 from triprune.learning.training import Training
 
 
@@ -109,7 +111,8 @@ class ImageTrainer:
 
     def fine_tune(self, task: Task) -> Generator[None, None, Tuned]:
         """Train by the recipe, going on after the checkpoint's last epoch."""
-        if self.deadline is not None and self.deadline.over:
+        over = self.deadline is not None and self.deadline.over
+        if current_ranks().as_lead_says(over):
             raise _time_is_up(task)
         job = Job(
             task.model,
@@ -151,6 +154,30 @@ class ImageTrainer:
 
     def _device(self) -> torch.device:
         return torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def on_worker(trainer: Trainer, watchers: Sequence[Watcher], cores: int) -> Trainer:
+    """Return ``trainer`` for a worker that has one kind of device to itself, and ``cores`` cores.
+
+    A trainer of the user's own travels as it is.
+    """
+    if not isinstance(trainer, ImageTrainer):
+        return trainer
+    splits = trainer.splits
+    shared = [
+        replace(part, workers=min(part.workers, cores) if part.workers >= 0 else cores)
+        if isinstance(part, StreamedSet)
+        else part
+        for part in (splits.train, splits.validation)
+    ]
+    parts = replace(splits, train=shared[0], validation=shared[1])
+    device = device_kind(trainer.device)
+    return replace(trainer, splits=parts, device=device, watchers=tuple(watchers))
+
+
+def device_kind(device: str | None) -> str | None:
+    """Return ``device`` without its number: a worker numbers its own from 0."""
+    return None if device is None else torch.device(device).type
 
 
 def _time_is_up(task: Task) -> RunStoppedError:

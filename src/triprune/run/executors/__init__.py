@@ -1,0 +1,1 @@
+"""Where independent pieces of work run: here, side by side, or on a Ray cluster."""
