@@ -1,7 +1,30 @@
 """Timing a run's models: what is stored, what is printed, what is refused."""
 
+import json
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from triprune.cli import app
+from triprune.core.scale import AXES
+from triprune.errors import InputError, RunError
+from triprune.network.peak_memory import peak_growth
 from triprune.run.artifacts import Bench, BenchRow
+from triprune.run.benching import BenchOrder, Contestant, bench
 from triprune.run.store import Store
+
+
+def triprune(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(each) for each in arguments], env={"COLUMNS": "150"})
+    if result.exception is not None:
+        raise result.exception
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def constructor(small):
+    return f"{small.__file__}:make"
 
 
 def test_a_bench_is_stored_and_read_back(tmp_path):
@@ -16,3 +39,63 @@ def test_a_bench_is_stored_and_read_back(tmp_path):
     assert store.read("bench/cpu-torch", Bench) == bench
     assert bench.speed_up(rows[1]) == 2.0
     assert rows[2].images_per_second == 320.0
+
+
+def test_a_run_is_timed_and_keeps_the_result(real_run, constructor):
+    asked = ("bench", real_run[0], "--model", constructor, "--batch", "1,4", "--rounds", 3)
+    told = json.loads(triprune(*asked, "--json"))
+    stored = Store(real_run[0]).read("bench/cpu-torch", Bench)
+    assert told["key"] == stored.key
+    assert [row["median_ms"] for row in told["rows"]] == [row.median_ms for row in stored.rows]
+    names = ["original", "joint", *AXES]
+    assert [(row.name, row.batch_size) for row in stored.rows] == [
+        (name, batch) for batch in (1, 4) for name in names
+    ]
+    assert {row.budget for row in stored.rows} == {1.0, 0.5}
+    assert all(0 < row.lower_ms <= row.median_ms <= row.upper_ms for row in stored.rows)
+
+
+def test_a_saved_model_is_timed_in_onnx_runtime(real_run, constructor, tmp_path):
+    home = real_run[2].save(tmp_path / "small")
+    asked = ("--runtime", "onnxruntime", "--batch", "2", "--rounds", 2)
+    told = triprune("bench", home, "--model", constructor, *asked)
+    assert "times faster" in told
+    assert "onnxruntime 1." in told
+    assert any(line.startswith("joint") and "%" in line for line in told.splitlines())
+    assert not (home / "bench").exists()
+
+
+def test_less_work_is_timed_as_less():
+    wide, narrow = (torch.nn.Conv2d(n, n, 3, padding=1) for n in (64, 16))
+    models = [
+        Contestant("original", 1.0, wide, (64, 32, 32)),
+        Contestant("joint", 0.1, narrow, (16, 32, 32)),
+    ]
+    found = bench(models, BenchOrder(batches=(2,), rounds=5))
+    assert found.speed_up(found.rows[1]) > 2
+
+
+def test_peak_memory_follows_what_is_held():
+    hold = [peak_growth(lambda n=n: torch.ones(n, 1_000_000).sum(), "cpu") for n in (10, 40)]
+    if hold[0] is None:
+        pytest.skip("this system does not tell a process its peak")
+    assert hold[0] == pytest.approx(40e6, rel=0.25)
+    assert hold[1] == pytest.approx(160e6, rel=0.25)
+
+
+def test_what_cannot_be_timed_is_said(real_run, constructor, tmp_path):
+    run = ("bench", real_run[0], "--model", constructor)
+    with pytest.raises(InputError, match="no such runtime"):
+        triprune(*run, "--runtime", "tensorrt")
+    with pytest.raises(InputError, match="no batch sizes"):
+        triprune(*run, "--batch", "1,many")
+    with pytest.raises(InputError, match="nothing to time"):
+        triprune(*run, "--batch", "0")
+    with pytest.raises(RunError, match="it has finished 50%"):
+        triprune(*run, "--budget", "30%")
+    if not torch.cuda.is_available():
+        with pytest.raises(InputError, match="torch cannot use it here"):
+            triprune(*run, "--device", "cuda")
+    (tmp_path / "run.json").write_bytes((real_run[0] / "run.json").read_bytes())
+    with pytest.raises(RunError, match="has not finished one yet"):
+        triprune("bench", tmp_path)

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from triprune import __version__
+from triprune.cli.bench import bench
 from triprune.cli.data import data
 from triprune.cli.export import export
 from triprune.cli.finish import choose, finish
@@ -51,6 +52,7 @@ app.command("finish")(finish)
 app.command("export")(export)
 app.command("predict")(predict)
 app.command("report")(report)
+app.command("bench")(bench)
 app.command("profile")(profile)
 app.command("data")(data)
 

@@ -55,7 +55,7 @@ def measure_latency(
             "give at least one model, batch_size >= 1 and rounds >= 2",
         )
     if device is not None:
-        _check_device(device)
+        check_device(device)
     calls: dict[str, Callable[[int], float]] = {}
     devices: dict[str, str] = {}
     for name, model in models.items():
@@ -64,8 +64,19 @@ def measure_latency(
         size = input_size[name] if isinstance(input_size, Mapping) else input_size
         images = example_input(twin, input_shape(twin, size), batch_size=batch_size)
         run_once(twin, images)
-        calls[name] = _timer(twin, images)
+        calls[name] = timer(twin, images)
         devices[name] = images.device.type
+    samples = time_in_turns(calls, rounds=rounds)
+    return {n: summary(s, batch_size=batch_size, device=devices[n]) for n, s in samples.items()}
+
+
+def time_in_turns(
+    calls: Mapping[str, Callable[[int], float]], *, rounds: int
+) -> dict[str, list[float]]:
+    """Return the seconds per run of each call, warmed up, one sample a round.
+
+    A call runs as often as it is told and returns seconds per run.
+    """
     repeats = {name: _warm_up(call) for name, call in calls.items()}
     samples: dict[str, list[float]] = {name: [] for name in calls}
     names = list(calls)
@@ -73,10 +84,11 @@ def measure_latency(
         start = round_number % len(names)
         for name in names[start:] + names[:start]:
             samples[name].append(calls[name](repeats[name]))
-    return {n: _summary(s, batch_size=batch_size, device=devices[n]) for n, s in samples.items()}
+    return samples
 
 
-def _check_device(device: str | torch.device) -> None:
+def check_device(device: str | torch.device) -> None:
+    """Refuse a device that torch cannot use here."""
     try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
@@ -85,7 +97,7 @@ def _check_device(device: str | torch.device) -> None:
         ) from error
 
 
-def _timer(model: nn.Module, images: torch.Tensor) -> Callable[[int], float]:
+def timer(model: nn.Module, images: torch.Tensor) -> Callable[[int], float]:
     """Return a function that runs the model ``repeats`` times and returns seconds per run."""
 
     def on_cpu(repeats: int) -> float:
@@ -119,7 +131,8 @@ def _warm_up(call: Callable[[int], float]) -> int:
     return max(1, round(_SAMPLE_S / max(fastest, 1e-7)))
 
 
-def _summary(seconds: list[float], *, batch_size: int, device: str) -> Latency:
+def summary(seconds: list[float], *, batch_size: int, device: str) -> Latency:
+    """Return the median and the quartiles of samples in seconds."""
     milliseconds = [1000 * s for s in seconds]
     lower, _, upper = quantiles(milliseconds, n=4)
     return Latency(median(milliseconds), lower, upper, len(milliseconds), batch_size, device)

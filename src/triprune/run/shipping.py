@@ -70,26 +70,35 @@ def build_original(name: str, classes: int | None) -> nn.Module:
     return build_model(name, num_classes=chosen)
 
 
+def original_of(folder: Path, wanted: Wanted) -> nn.Module:
+    """Build the original of a run, with fresh weights."""
+    spec: dict[str, Any] = Store(folder).facts().get("spec") or {}
+    name: str | None = wanted.model or spec.get("model")
+    if name is None:
+        raise _nameless(folder, "the run was made from Python")
+    classes = len(_sample(folder).classes)
+    return build_original(name, wanted.num_classes or classes or None)
+
+
 def _of_run(folder: Path, wanted: Wanted) -> Shipment:
-    store = Store(folder)
     finished = read_finished(folder, wanted.budget)
+    original, sample = original_of(folder, wanted), _sample(folder)
+    trained = finished.models["joint"]
+    making = making_of(Store(folder).facts(), finished.outcome, type(original).__name__)
+    channels, height, width = trained.plan.input_size
+    about = About.of(making, sample, finished.outcome, input_size=(channels, height, width))
+    return Shipment(restore(original, trained), trained.plan, original, about, sample.images)
+
+
+def _sample(folder: Path) -> Sample:
+    store = Store(folder)
     if not store.has("sample"):
         raise RunError(
             f"the images of {folder}",
             "it was made by an earlier version, which kept none",
             "give the command that began it again: nothing is trained twice",
         )
-    facts, sample = store.facts(), store.read("sample", Sample)
-    spec: dict[str, Any] = facts.get("spec") or {}
-    name: str | None = wanted.model or spec.get("model")
-    if name is None:
-        raise _nameless(folder, "the run was made from Python")
-    original = build_original(name, wanted.num_classes or len(sample.classes) or None)
-    trained = finished.models["joint"]
-    making = making_of(facts, finished.outcome, type(original).__name__)
-    channels, height, width = trained.plan.input_size
-    about = About.of(making, sample, finished.outcome, input_size=(channels, height, width))
-    return Shipment(restore(original, trained), trained.plan, original, about, sample.images)
+    return store.read("sample", Sample)
 
 
 def _of_saved(folder: Path, wanted: Wanted) -> Shipment:
