@@ -31,7 +31,8 @@ def read_collected(folder: str | Path) -> tuple[Survey, Fitted, tuple[Observatio
         )
     known = store.read("survey", Survey)
     keys = [f"chains/{axis}-{n}" for axis in AXES for n in range(1, 1000)]
-    rounds = [store.read(key, TrainedModel) for key in keys if store.has(key)]
+    found = [key for key in keys if store.has(key)]
+    rounds = [store.read(key, TrainedModel, with_tensors=False) for key in found]
     original = Observation(Scale(), known.accuracy, known.macs, known.params)
     observations = (original, *(each.observation for each in rounds))
     return known, store.read("predictor", Fitted), observations

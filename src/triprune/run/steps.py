@@ -24,6 +24,7 @@ from triprune.network.plan import Plan
 from triprune.network.regrowing import regrow
 from triprune.run.artifacts import Chosen, Epoch, Fitted, Outcome, Row, Spends, Survey, TrainedModel
 from triprune.run.choosing import Chooser, calibrated
+from triprune.run.contamination import notes_after, notes_before
 from triprune.run.executors.turns import Work
 from triprune.run.feature_maps import FeatureMaps, feature_maps
 from triprune.run.spec import RunSpec, Settings
@@ -68,9 +69,11 @@ def survey(case: Case) -> Survey:
     left_out = {"depth": "" if len(blocks) else "no block can go", "width": stiff}
     told = tuple(f"{axis} is left out: {why}" for axis, why in left_out.items() if why)
     cost = calibrated(subject, known, targets) if case.settings.cost == "macs" else paper_cost
+    accuracy = case.trainer.validate(_original(case))
+    told += notes_before(case.trainer, case.spec, subject.model, accuracy)
     return replace(
         known,
-        accuracy=case.trainer.validate(_original(case)),
+        accuracy=accuracy,
         cost=cost,
         notes=targets.notes + told,
         layers=subject.layers(),
@@ -158,7 +161,13 @@ def measure(
         )
         for name, each in tasks.items()
     )
-    told = [*known.notes, *notes, *(n for each in finals.values() for n in each[0].plan.notes)]
+    flattered = notes_after(case.trainer, known.accuracy, rows[0].accuracy)
+    told = [
+        *known.notes,
+        *notes,
+        *flattered,
+        *(n for each in finals.values() for n in each[0].plan.notes),
+    ]
     return Outcome(
         budget,
         rows,

@@ -134,9 +134,12 @@ class ImageTrainer:
 
     def validate(self, task: Task) -> float:
         """Return top-1 accuracy on the validation images."""
+        return self.measure_on(task, self.splits.validation)
+
+    def measure_on(self, task: Task, images: ImageSet | ImageStream) -> float:
+        """Return top-1 accuracy on any images but the test's."""
         model = task.model.to(self._device())
-        found = evaluate(model, self.splits.validation, resolution_px=task.resolution_px)
-        return found.accuracy
+        return evaluate(model, images, resolution_px=task.resolution_px).accuracy
 
     def test(self, task: Task) -> float:
         """Open the test split and return top-1 accuracy on it."""
