@@ -47,6 +47,7 @@ _TOLD_EVERY = 10.0
 class Call:
     """What one call did to one run: wall-clock seconds and epochs of each stage."""
 
+    command: str
     stage: str = "open"
     seconds: dict[str, float] = field(default_factory=dict)
     epochs: dict[str, int] = field(default_factory=dict)
@@ -80,7 +81,7 @@ class Call:
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         facts = circumstances(device)
         content = {
-            "command": shlex.join(["python", *sys.argv]),
+            "command": self.command,
             "circumstances": facts,
             "seconds": self.seconds,
             "epochs": self.epochs,
@@ -123,7 +124,7 @@ def run(specs: dict[Path, RunSpec], settings: argparse.Namespace, deadline: Dead
     """Train the missing baselines side by side, then do one run after the other."""
     missing = {f: s for f, s in specs.items() if s.weights and not Path(s.weights).exists()}
     if missing and settings.baseline:
-        baseline = Call()
+        baseline = Call(command_of(settings))
         try:
             with baseline.timed("baseline"):
                 train_baselines(unique(missing), [baseline], deadline)
@@ -133,7 +134,7 @@ def run(specs: dict[Path, RunSpec], settings: argparse.Namespace, deadline: Dead
     if settings.until == "baseline":
         return
     for folder, spec in specs.items():
-        call = Call()
+        call = Call(command_of(settings))
         try:
             advance(folder, spec, call, deadline, settings)
         finally:
@@ -164,12 +165,14 @@ def advance(
                 return
             with call.timed("choose"):
                 pipeline.choose_all(known, fitted, budget)
-            if settings.until == "finish":
-                with call.timed("finals"):
-                    outcome = pipeline.finish(executor, known, fitted, budget=budget).outcome
-                for row in outcome.rows:
-                    scores = ", ".join(f"{score:.2%}" for score in row.accuracies)
-                    print(f"{row.name}: {row.macs:,} macs, test {scores}", flush=True)
+    if settings.until == "choose":
+        return
+    for budget in budgets_of(spec, settings):
+        with call.timed("finals"):
+            outcome = pipeline.run(budget).outcome
+        for row in outcome.rows:
+            scores = ", ".join(f"{score:.2%}" for score in row.accuracies)
+            print(f"{row.name}: {row.macs:,} macs, test {scores}", flush=True)
 
 
 def choose(folder: Path, spec: RunSpec, settings: argparse.Namespace) -> None:
@@ -177,7 +180,7 @@ def choose(folder: Path, spec: RunSpec, settings: argparse.Namespace) -> None:
     store = Store(folder)
     if not store.has("predictor"):
         raise RunError(f"choosing for {folder}", "its chains are not finished", "run it further")
-    call = Call()
+    call = Call(command_of(settings))
     with call.timed("open"):
         pipeline = open_pipeline(folder, spec, call, None, settings)
     with store.locked():
@@ -204,6 +207,15 @@ def open_pipeline(
     # The slice ends cleanly, so a checkpoint every epoch would only cost time.
     trainer = replace(case.trainer, checkpoint_every=settings.checkpoint_every)
     return Pipeline(replace(case, trainer=trainer), Store(folder))
+
+
+def command_of(settings: argparse.Namespace) -> str:
+    """Return the command that does the same elsewhere: without this machine's own folders."""
+    words = ["python", "benchmarks/paper_run.py", settings.action, *settings.what]
+    words += ["--baseline"] if settings.baseline else []
+    words += [word for each in settings.budget or () for word in ("--budget", each)]
+    words += [] if settings.until == "finish" else ["--until", settings.until]
+    return shlex.join([*words, "--seconds", f"{settings.seconds:g}"])
 
 
 def budgets_of(spec: RunSpec, settings: argparse.Namespace) -> list[float]:

@@ -1,0 +1,129 @@
+"""Owns what the paper reports of CIFAR-10, and what follows from a recorded run; draws nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Any
+
+from triprune.core.predictor import Predictor
+from triprune.core.scale import Scale
+
+PAPER_SEARCH_EPOCHS = 480  # three chains of four rounds of 40 epochs
+SPENDS = ("joint", "depth", "width", "resolution")
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A line of Wang et al. 2021, Table 1, in percent; ``scale`` where the text gives it."""
+
+    original: float
+    joint: float
+    depth: float
+    width: float
+    resolution: float
+    scale: tuple[float, float, float] | None = None
+
+
+PAPER = {
+    ("resnet32", 0.5): Published(93.18, 93.27, 92.65, 92.16, 90.19, (0.78, 0.82, 0.98)),
+    ("resnet56", 0.5): Published(93.69, 93.76, 93.27, 92.97, 92.00),
+    ("densenet40", 0.34): Published(94.59, 94.54, 94.02, 94.26, 92.88),
+}
+ALLOWED_DROP = {"resnet32": 0.2, "resnet56": 0.2, "densenet40": 0.3}  # points
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The predictor's word on a final model, and the validation accuracies that followed."""
+
+    spends: str
+    predicted: float
+    interval: tuple[float, float]
+    measured: tuple[float, ...]
+
+    @property
+    def error(self) -> float:
+        """The distance of the forecast from the mean over the seeds."""
+        return abs(self.predicted - fmean(self.measured))
+
+    @property
+    def covered(self) -> int:
+        """How many of the measurements lie in the interval."""
+        low, high = self.interval
+        return sum(low <= each <= high for each in self.measured)
+
+
+def published(run: dict[str, Any], budget: float) -> Published | None:
+    """Return the paper's line for the same network and budget."""
+    return PAPER.get((run["model"], round(budget, 4)))
+
+
+def forecasts(at: dict[str, Any]) -> list[Forecast]:
+    """Return the forecasts at a budget that have been put to the test."""
+    found: list[Forecast] = []
+    for spends in SPENDS:
+        choice = at["choices"].get(spends, {}).get("choice")
+        scores = tuple(each["accuracy"] for each in at["finals"].get(spends, ()))
+        if choice is not None and scores:
+            low, high = choice["interval"]
+            found.append(Forecast(spends, choice["predicted_accuracy"], (low, high), scores))
+    return found
+
+
+def row_of(at: dict[str, Any], name: str) -> dict[str, Any] | None:
+    """Return the line called ``name`` of the test, if there is one."""
+    if at["test"] is None:
+        return None
+    return next((row for row in at["test"]["rows"] if row["name"] == name), None)
+
+
+def drop(at: dict[str, Any], name: str = "joint") -> float | None:
+    """Return how many points of test accuracy a model loses against the original."""
+    original, row = row_of(at, "original"), row_of(at, name)
+    if original is None or row is None:
+        return None
+    return 100 * (fmean(original["accuracies"]) - fmean(row["accuracies"]))
+
+
+def joint_wins(at: dict[str, Any]) -> bool | None:
+    """Whether the joint model is at least as good as every control, by their means."""
+    joint = row_of(at, "joint")
+    controls = [row for name in SPENDS[1:] if (row := row_of(at, name)) is not None]
+    if joint is None or not controls:
+        return None
+    return all(fmean(joint["accuracies"]) >= fmean(row["accuracies"]) for row in controls)
+
+
+def joint_choice(run: dict[str, Any]) -> list[float] | None:
+    """Return the scale chosen for the run's own budget."""
+    for at in run["budgets"]:
+        if at["budget"] == run["settings"]["budget"] and "joint" in at["choices"]:
+            return at["choices"]["joint"]["choice"]["scale"]
+    return None
+
+
+def regret(run: dict[str, Any], judge: dict[str, Any]) -> float | None:
+    """Return the points that a run's choice loses against the judge's, by the judge's predictor."""
+    ours, theirs = joint_choice(run), joint_choice(judge)
+    if ours is None or theirs is None or judge["predictor"] is None:
+        return None
+    predictor = Predictor.from_dict(judge["predictor"])
+    return 100 * (predictor(Scale(*theirs)) - predictor(Scale(*ours)))
+
+
+def search_epochs(run: dict[str, Any]) -> int:
+    """Return the epochs spent on the chains so far."""
+    return sum(each["epochs"] for each in run["observations"])
+
+
+def seconds_of(run: dict[str, Any], stage: str) -> float:
+    """Return the wall-clock seconds that all calls spent on a stage."""
+    return sum(call["seconds"].get(stage, 0.0) for call in run["calls"])
+
+
+def mean_and_spread(scores: Sequence[float]) -> str:
+    """Return percent with two digits; ± the standard deviation where there are several."""
+    spread = f" ± {100 * stdev(scores):.2f}" if len(scores) > 1 else ""
+    return f"{100 * fmean(scores):.2f}{spread}"

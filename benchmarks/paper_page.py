@@ -1,0 +1,225 @@
+"""Owns docs/results/cifar10.md: the recorded runs in tables, beside the paper's figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import fmean
+from typing import Any
+
+from paper_numbers import (
+    ALLOWED_DROP,
+    PAPER_SEARCH_EPOCHS,
+    SPENDS,
+    drop,
+    forecasts,
+    joint_choice,
+    joint_wins,
+    mean_and_spread,
+    published,
+    regret,
+    row_of,
+    search_epochs,
+    seconds_of,
+)
+
+INTRO = """# CIFAR-10: depth, width and resolution together
+
+This page is written by `python benchmarks/paper_report.py page` from the files under
+`results/cifar10/`; edit neither by hand. Each run is a file of `configs/`. Accuracies are of test
+images that nothing was chosen by; ± is the standard deviation over the seeds of the final
+fine-tuning. *Joint* spends the budget on all three axes, the others on one alone. The paper is
+Wang et al. 2021, Table 1; it names no validation images.
+"""
+NOTHING = "Not measured yet.\n"
+STAGES = ("baseline", "collect", "choose", "finals")
+
+
+def page(runs: list[dict[str, Any]]) -> str:
+    """Return the page for the recorded runs."""
+    parts = [INTRO]
+    parts += [run_section(run) for run in runs] or [NOTHING]
+    studied = list(studies(runs))
+    if studied:
+        parts += ["## Epochs a round\n", *studied]
+    return "\n".join(parts)
+
+
+def run_section(run: dict[str, Any]) -> str:
+    parts = [f"## {run['name']}\n", about(run)]
+    for at in run["budgets"]:
+        parts += [f"### Budget {at['budget']:.0%}\n", budget_section(run, at)]
+    if not any(at["test"] for at in run["budgets"]):
+        parts.append("No final model has been measured yet.\n")
+    parts += ["### Observations\n", observations(run), "### Cost\n", cost(run)]
+    return "\n".join(parts)
+
+
+def about(run: dict[str, Any]) -> str:
+    trained = run["baseline"]
+    if trained is None:
+        origin = "weights of other origin"
+    else:
+        origin = (
+            f"trained on {trained['images']:,} images for {trained['recipe']['epochs']} epochs, "
+            f"{100 * trained['validation_accuracy']:.2f} % on the other "
+            f"{trained['validation_images']:,}"
+        )
+    original = run["original"]
+    return (
+        f"{run['model']}: {origin}; {original['macs'] / 1e6:.1f} M macs, "
+        f"{original['params'] / 1e3:.0f} k params. Fine-tuning: {run['round_epochs']} epochs a "
+        f"round, {run['final_epochs']} at the end.\n"
+    )
+
+
+def budget_section(run: dict[str, Any], at: dict[str, Any]) -> str:
+    lines: list[str] = []
+    if at["test"] is not None:
+        lines += [*test_table(run, at), "", *verdicts(run, at)]
+        lines += [f"\nNote: {note}." for note in at["test"]["notes"]]
+    lines += ["", *forecast_table(at)]
+    return "\n".join(lines).strip() + "\n"
+
+
+def test_table(run: dict[str, Any], at: dict[str, Any]) -> Iterator[str]:
+    beside = published(run, at["budget"])
+    yield "| | test accuracy (%) | drop | macs | kept d / w / r | px | ms | paper |"
+    yield "|---|---|---|---|---|---|---|---|"
+    whole = run["original"]["macs"]
+    for name in ("original", *SPENDS):
+        row = row_of(at, name)
+        if row is None:
+            continue
+        lost = "" if name == "original" else f"{drop(at, name):+.2f}"
+        paper = "–" if beside is None else f"{getattr(beside, name):.2f}"
+        yield (
+            f"| {name} | {mean_and_spread(row['accuracies'])} | {lost} "
+            f"| {row['macs'] / whole:.1%} | {scale(row['scale'])} | {row['resolution_px']} "
+            f"| {row['latency_ms']:.2f} | {paper} |"
+        )
+
+
+def verdicts(run: dict[str, Any], at: dict[str, Any]) -> Iterator[str]:
+    seeds = len((row_of(at, "joint") or {"accuracies": ()})["accuracies"])
+    device = at["test"]["latency_device"]
+    yield f"Mean of {seeds} seed{'s' * (seeds != 1)}; latency on {device}, batch of 1."
+    wins = joint_wins(at)
+    if wins is not None:
+        word = "is at least as good as" if wins else "is NOT as good as"
+        yield f"The joint model {word} every single axis."
+    lost, beside = drop(at), published(run, at["budget"])
+    allowed = ALLOWED_DROP.get(run["model"])
+    if lost is not None and beside is not None and allowed is not None:
+        met = "met" if lost <= allowed else "NOT met"
+        yield (
+            f"Aim: a drop of at most {allowed:g} points: {met} ({lost:+.2f}); the paper has "
+            f"{beside.original - beside.joint:+.2f}."
+        )
+    if beside is not None and beside.scale is not None:
+        yield f"The paper's scale is {scale(beside.scale)}."
+
+
+def forecast_table(at: dict[str, Any]) -> Iterator[str]:
+    found = forecasts(at)
+    if not found:
+        for spends, chosen in at["choices"].items():
+            told = chosen["choice"]
+            yield f"- {spends}: {chosen['note'] if told is None else scale(told['scale'])}"
+        return
+    yield "| | forecast (%) | 90 % interval | measured on validation (%) | error | covered |"
+    yield "|---|---|---|---|---|---|"
+    for each in found:
+        low, high = each.interval
+        yield (
+            f"| {each.spends} | {100 * each.predicted:.2f} | {100 * low:.2f}–{100 * high:.2f} "
+            f"| {mean_and_spread(each.measured)} | {100 * each.error:.2f} "
+            f"| {each.covered} of {len(each.measured)} |"
+        )
+    covered = sum(each.covered for each in found)
+    error = 100 * fmean(each.error for each in found)
+    yield (
+        f"\nMean absolute error {error:.2f} points; the interval covered {covered} of "
+        f"{sum(len(each.measured) for each in found)} measurements."
+    )
+
+
+def observations(run: dict[str, Any]) -> str:
+    lines = [
+        "| axis | kept d / w / r | validation accuracy (%) | macs |",
+        "|---|---|---|---|",
+        f"| – | {scale((1, 1, 1))} | {100 * run['original']['accuracy']:.2f} | 100.0% |",
+    ]
+    lines += [
+        f"| {each['axis']} | {scale(each['scale'])} | {100 * each['accuracy']:.2f} "
+        f"| {each['macs'] / run['original']['macs']:.1%} |"
+        for each in run["observations"]
+    ]
+    if run["predictor"] is not None:
+        form = run["predictor"]["candidate"]
+        error = form["leave_one_out"]
+        told = "" if error is None else f", leave-one-out error {100 * error:.2f} points"
+        degrees = "/".join(map(str, form["degree"]))
+        lines.append(f"\nPredictor: link {form['link']}, degrees {degrees}{told}.")
+    return "\n".join(lines) + "\n"
+
+
+def cost(run: dict[str, Any]) -> str:
+    lines = [
+        f"The search took {search_epochs(run)} epochs of fine-tuning; the paper's takes "
+        f"{PAPER_SEARCH_EPOCHS}."
+    ]
+    if run["calls"]:
+        spent = [(stage, seconds_of(run, stage)) for stage in STAGES]
+        told = ", ".join(f"{stage} {seconds / 60:.1f}" for stage, seconds in spent if seconds)
+        whole = sum(sum(call["seconds"].values()) for call in run["calls"])
+        lines.append(f"Wall-clock minutes: {whole / 60:.1f} in all ({told}).")
+        lines += [f"\n{machine}" for machine in dict.fromkeys(map(hardware, run["calls"]))]
+        commands = "\n".join(dict.fromkeys(call["command"] for call in run["calls"]))
+        lines.append(f"\n```sh\n{commands}\n```")
+    return "\n".join(lines) + "\n"
+
+
+def studies(runs: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a table for every network whose chains were run at several lengths."""
+    alike: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for run in runs:
+        settings = run["settings"]
+        key = run["model"], run["validation"], settings["budget"], settings["rounds"]
+        alike.setdefault((*key, run["original"]["accuracy"]), []).append(run)
+    for group in alike.values():
+        if len({run["round_epochs"] for run in group}) > 1:
+            yield study(sorted(group, key=lambda run: -run["round_epochs"]))
+
+
+def study(group: list[dict[str, Any]]) -> str:
+    longest = group[0]
+    lines = [
+        f"{longest['model']}, one original, chains of different length. The distance is the mean "
+        "absolute difference of the observations from those of the longest; the regret is what the "
+        "choice loses against the longest's own choice, by the longest's predictor. Both in "
+        "points.\n",
+        "| epochs a round | search epochs | minutes | distance | choice d / w / r | regret |",
+        "|---|---|---|---|---|---|",
+    ]
+    for run in group:
+        pairs = zip(run["observations"], longest["observations"], strict=False)
+        gaps = [abs(one["accuracy"] - other["accuracy"]) for one, other in pairs]
+        distance = f"{100 * fmean(gaps):.2f}" if gaps else "–"
+        choice, lost = joint_choice(run), regret(run, longest)
+        lines.append(
+            f"| {run['round_epochs']} | {search_epochs(run)} "
+            f"| {seconds_of(run, 'collect') / 60:.1f} | {distance} "
+            f"| {'–' if choice is None else scale(choice)} "
+            f"| {'–' if lost is None else f'{lost:.2f}'} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def hardware(call: dict[str, Any]) -> str:
+    facts = call["circumstances"]
+    machine = facts.get("gpu") or f"{facts['cpu']}, {facts['threads']} threads"
+    return f"{machine}, torch {facts['torch']}, triprune {facts['triprune']}, {facts['date'][:10]}."
+
+
+def scale(kept: Any) -> str:
+    return " / ".join(f"{each:.2f}" for each in kept)

@@ -1,0 +1,131 @@
+"""Record finished runs, and write the page, the README's table and the figure from the records.
+
+python benchmarks/paper_report.py record runs/cifar10-resnet56   # to results/cifar10/
+python benchmarks/paper_report.py page                           # docs/results/, README.md
+python benchmarks/paper_report.py page --check                   # fail if they say otherwise
+python benchmarks/paper_report.py ship runs/cifar10-resnet56 models/resnet56-cifar10-half
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from machine import write_json
+from paper_numbers import SPENDS, drop, mean_and_spread, published, row_of
+from paper_page import page
+from paper_record import KIND, record
+from paper_svg import svg
+from triprune.errors import TripruneError
+from triprune.files import write_atomically
+from triprune.run.opening import open_case
+from triprune.run.pipeline import Pipeline
+from triprune.run.spec import RunSpec
+from triprune.run.store import Store
+
+ROOT = Path(__file__).parents[1]
+BEGIN, END = "<!-- cifar10: written by benchmarks/paper_report.py -->", "<!-- /cifar10 -->"
+ORDER = ("cifar10-resnet56", "cifar10-public-resnet56", "cifar10-resnet32", "cifar10-densenet40")
+
+
+def main() -> None:
+    settings = parse()
+    try:
+        if settings.action == "record":
+            for folder in settings.what:
+                found = record(Path(folder))
+                write_json(settings.root / "results" / "cifar10" / f"{found['name']}.json", found)
+        elif settings.action == "ship":
+            ship(*settings.what, data=settings.data)
+        else:
+            write_page(settings.root, check=settings.check)
+    except TripruneError as error:
+        raise SystemExit(str(error)) from error
+
+
+def write_page(root: Path, *, check: bool) -> None:
+    """Write the page, the README's part and the figure, or compare them with what is there."""
+    for path, text in pages(root).items():
+        if check and (not path.exists() or path.read_text() != text):
+            raise SystemExit(f"{path} is out of date: run this without --check")
+        if not check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, text)
+
+
+def pages(root: Path) -> dict[Path, str]:
+    """Return what every generated file must hold."""
+    runs = read_runs(root / "results" / "cifar10")
+    readme = root / "README.md"
+    before, _, rest = readme.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    found = {
+        root / "docs" / "results" / "cifar10.md": page(runs),
+        readme: f"{before}{BEGIN}\n{summary(runs)}{END}{after}",
+    }
+    panels = [(title(run, at), at) for run in runs for at in run["budgets"] if at["test"]]
+    if panels:
+        found[root / "docs" / "results" / "cifar10.svg"] = svg(panels)
+    return found
+
+
+def read_runs(folder: Path) -> list[dict[str, Any]]:
+    """Return the records, the paper's own runs first."""
+    runs = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    kept = [run for run in runs if run["kind"] == KIND]
+    places = {name: place for place, name in enumerate(ORDER)}
+    return sorted(kept, key=lambda run: (places.get(run["name"], len(places)), run["name"]))
+
+
+def title(run: dict[str, Any], at: dict[str, Any]) -> str:
+    return f"{run['name']}, {at['budget']:.0%} of the macs: test accuracy"
+
+
+def summary(runs: list[dict[str, Any]]) -> str:
+    """Return the README's table and figure."""
+    lines = [
+        "| run | macs | original | joint | depth | width | resolution | drop | paper's drop |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    rows = [summary_row(run, at) for run in runs for at in run["budgets"] if at["test"]]
+    if not rows:
+        return "No run has been measured yet; [configs/](configs) holds them.\n"
+    picture = "\n![Test accuracy, jointly and on each axis alone](docs/results/cifar10.svg)\n"
+    return "\n".join([*lines, *rows]) + "\n" + picture
+
+
+def summary_row(run: dict[str, Any], at: dict[str, Any]) -> str:
+    cells = [run["name"], f"{at['budget']:.0%}"]
+    for name in ("original", *SPENDS):
+        row = row_of(at, name)
+        cells.append("–" if row is None else mean_and_spread(row["accuracies"]))
+    beside = published(run, at["budget"])
+    paper = "–" if beside is None else f"{beside.original - beside.joint:+.2f}"
+    return f"| {' | '.join([*cells, f'{drop(at):+.2f}', paper])} |"
+
+
+def ship(folder: str, target: str, *, data: str | None) -> None:
+    """Save the joint model of a finished run, its first seed: plan, weights and card."""
+    store = Store(folder)
+    spec = RunSpec.from_mapping(store.facts()["spec"] | ({} if data is None else {"data": data}))
+    if not list(Path(folder).glob("budget-*/outcome-*.json")):
+        raise SystemExit(f"{folder}: its final models have not been measured yet")
+    home = Pipeline(open_case(spec), store).run().save(target)
+    size = sum(file.stat().st_size for file in home.iterdir())
+    print(f"{home}: {size:,} bytes")
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("action", choices=["record", "page", "ship"])
+    parser.add_argument("what", nargs="*", help="run folders; for ship, a run folder and a target")
+    parser.add_argument("--root", type=Path, default=ROOT, help="the repository")
+    parser.add_argument("--data", help="instead of the config's, to ship")
+    parser.add_argument("--check", action="store_true", help="compare, do not write")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""The records of runs, and the page, table and figure that are written from them."""
+
+import copy
+import importlib
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from triprune.core.predictor import Predictor
+from triprune.core.scale import Scale
+from triprune.run.compress import checked_subject
+from triprune.run.fake import FakeTrainer
+from triprune.run.pipeline import Pipeline
+from triprune.run.spec import RunSpec
+from triprune.run.steps import Case
+from triprune.run.store import Store
+
+ROOT = Path(__file__).parents[2]
+README = """Before.
+<!-- cifar10: written by benchmarks/paper_report.py -->
+old
+<!-- /cifar10 -->
+After.
+"""
+
+
+@pytest.fixture
+def report(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return importlib.import_module("paper_report")
+
+
+def accuracy(scale: Scale) -> float:
+    """Return a score that falls along each axis."""
+    depth, width, resolution = (1 - each for each in scale)
+    return 0.94 - 0.02 * depth - 0.05 * width - 0.10 * resolution
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Return the folder of a whole run, with a trainer that answers a known function."""
+    from triprune.learning.models import build_model
+
+    folder = tmp_path_factory.mktemp("runs") / "cifar10-resnet56"
+    settings = {"budget": 0.5, "rounds": 2, "controls": True, "seeds": 2, "effort": "paper"}
+    spec = RunSpec.from_mapping({"model": "resnet20", "settings": settings})
+    trainer = FakeTrainer(accuracy)
+    subject = checked_subject(build_model("resnet20"), trainer)
+    Pipeline(Case(subject, trainer, spec.settings, spec), Store(folder)).run()
+    (folder / "calls").mkdir()
+    call = {
+        "command": "python benchmarks/paper_run.py run configs/x.toml",
+        "circumstances": {"gpu": "GPU", "torch": "2", "triprune": "0", "date": "2026-01-02T03"},
+        "seconds": {"collect": 90.0, "finals": 30.0},
+        "epochs": {"collect": 6, "finals": 8},
+    }
+    (folder / "calls" / "a.json").write_text(json.dumps(call))
+    return folder
+
+
+@pytest.fixture
+def recorded(report, finished):
+    """Return the record of the run, as if it had been of the paper's ResNet-56."""
+    return {**report.record(finished), "model": "resnet56"}
+
+
+def root_of(folder: Path, *runs: dict) -> Path:
+    (folder / "README.md").write_text(README)
+    for run in runs:
+        path = folder / "results" / "cifar10" / f"{run['name']}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(run))
+    return folder
+
+
+def test_the_pages_in_the_repository_are_what_the_records_say(report):
+    report.write_page(ROOT, check=True)
+
+
+def test_a_record_holds_everything_but_weights_and_paths(recorded):
+    assert recorded["original"]["accuracy"] == pytest.approx(0.94)
+    assert [each["axis"] for each in recorded["observations"]] == (
+        ["depth"] * 2 + ["width"] * 2 + ["resolution"] * 2
+    )
+    for each in recorded["observations"]:
+        assert each["accuracy"] == pytest.approx(accuracy(Scale(*each["scale"])))
+        assert 0 < each["macs"] < recorded["original"]["macs"]
+    (at,) = recorded["budgets"]
+    assert set(at["choices"]) == set(at["finals"]) == {"joint", "depth", "width", "resolution"}
+    assert [each["seed"] for each in at["finals"]["joint"]] == [0, 1]
+    assert [row["name"] for row in at["test"]["rows"]][:2] == ["original", "joint"]
+    text = json.dumps(recorded)
+    assert len(text) < 100_000
+    assert "tmp" not in text
+
+
+def test_the_page_tells_what_was_measured_beside_the_paper(report, recorded, tmp_path):
+    root = root_of(tmp_path, recorded)
+    report.write_page(root, check=False)
+    text = (root / "docs" / "results" / "cifar10.md").read_text()
+    (at,) = recorded["budgets"]
+    joint = next(row for row in at["test"]["rows"] if row["name"] == "joint")
+    expected = 100 * accuracy(Scale(*joint["scale"]))
+    assert f"| joint | {expected:.2f} ± 0.00 | +{94 - expected:.2f} |" in text
+    assert "| 93.76 |" in text
+    assert "is at least as good as every single axis" in text
+    assert "the paper has -0.07" in text
+    assert "The search took 6 epochs of fine-tuning; the paper's takes 480." in text
+    assert "Wall-clock minutes: 2.0 in all (collect 1.5, finals 0.5)." in text
+    assert "of 8 measurements" in text
+    assert "GPU, torch 2, triprune 0, 2026-01-02." in text
+    readme = (root / "README.md").read_text()
+    assert readme.startswith("Before.\n")
+    assert readme.endswith("After.\n")
+    assert f"| cifar10-resnet56 | 50% | 94.00 | {expected:.2f} ± 0.00 |" in readme
+    assert "old" not in readme
+    picture = ElementTree.parse(root / "docs" / "results" / "cifar10.svg").getroot()
+    labels = [each.text for each in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"original", "joint", "depth only", f"{expected:.2f}"} <= set(labels)
+    report.write_page(root, check=True)
+    (root / "README.md").write_text(readme.replace("94.00", "95.00"))
+    with pytest.raises(SystemExit, match=r"README\.md is out of date"):
+        report.write_page(root, check=True)
+
+
+def test_a_control_that_wins_and_a_drop_too_large_are_said(report, recorded, tmp_path):
+    lost = copy.deepcopy(recorded)
+    rows = {row["name"]: row for row in lost["budgets"][0]["test"]["rows"]}
+    rows["joint"]["accuracies"] = [0.90, 0.91]
+    rows["depth"]["accuracies"] = [0.92, 0.92]
+    page = report.page([lost])
+    assert "The joint model is NOT as good as every single axis." in page
+    assert "a drop of at most 0.2 points: NOT met (+3.50)" in page
+    assert "| joint | 90.50 ± 0.71 |" in page
+
+
+def test_forecasts_are_held_against_what_followed(report, recorded):
+    told = copy.deepcopy(recorded)
+    (at,) = told["budgets"]
+    at["choices"] = {"joint": at["choices"]["joint"], "depth": at["choices"]["depth"]}
+    at["choices"]["joint"]["choice"] |= {"predicted_accuracy": 0.93, "interval": [0.92, 0.94]}
+    at["choices"]["depth"]["choice"] |= {"predicted_accuracy": 0.90, "interval": [0.89, 0.91]}
+    for spends, scores in {"joint": (0.932, 0.944), "depth": (0.92, 0.92)}.items():
+        for final, score in zip(at["finals"][spends], scores, strict=True):
+            final["accuracy"] = score
+    page = report.page([told])
+    assert "| joint | 93.00 | 92.00–94.00 | 93.80 ± 0.85 | 0.80 | 1 of 2 |" in page
+    assert "| depth | 90.00 | 89.00–91.00 | 92.00 ± 0.00 | 2.00 | 0 of 2 |" in page
+    assert "Mean absolute error 1.40 points; the interval covered 1 of 4 measurements." in page
+
+
+def test_none_several_and_unfinished_runs(report, recorded, tmp_path):
+    root = root_of(tmp_path)
+    report.write_page(root, check=False)
+    assert "Not measured yet." in (root / "docs" / "results" / "cifar10.md").read_text()
+    assert "No run has been measured yet" in (root / "README.md").read_text()
+    shorter = copy.deepcopy(recorded) | {"name": "cifar10-resnet56-rounds10", "round_epochs": 10}
+    shorter["budgets"] = [shorter["budgets"][0] | {"test": None, "finals": {}}]
+    for each in shorter["observations"]:
+        each["accuracy"] -= 0.004
+        each["epochs"] = 10
+    other = shorter["budgets"][0]["choices"]["joint"]["choice"]["scale"] = [1.0, 0.75, 0.9]
+    begun = copy.deepcopy(shorter) | {"name": "cifar10-another", "model": "resnet32"}
+    begun |= {"budgets": [], "calls": [], "predictor": None}
+    begun["observations"] = begun["observations"][:1]
+    report.write_page(root_of(tmp_path, recorded, shorter, begun), check=False)
+    text = (root / "docs" / "results" / "cifar10.md").read_text()
+    sections = [line for line in text.splitlines() if line.startswith("## ")]
+    assert sections == [
+        "## cifar10-resnet56",
+        "## cifar10-another",
+        "## cifar10-resnet56-rounds10",
+        "## Epochs a round",
+    ]
+    predictor = Predictor.from_dict(recorded["predictor"])
+    best = recorded["budgets"][0]["choices"]["joint"]["choice"]["predicted_accuracy"]
+    lost = 100 * (best - predictor(Scale(*other)))
+    assert f"| 10 | 60 | 1.5 | 0.40 | 1.00 / 0.75 / 0.90 | {lost:.2f} |" in text
+    assert "No final model has been measured yet." in text
+    assert (root / "README.md").read_text().count("| cifar10-") == 1
