@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from scipy.optimize import nnls  # pyright: ignore[reportMissingTypeStubs]
 
 from triprune.core.link import Array, Mask
 from triprune.core.scale import AXES, Axis, Scale, finite_number
@@ -136,6 +135,9 @@ def _fit_terms(logs: Array, target: Array, terms: int, *, flat: Mask) -> Calibra
 
 def _never_falling(logs: Array, target: Array) -> CalibratedCost:
     """Fit three slopes of which none is negative: what noisy timings are reduced to."""
+    # Late, so that a machine that only trains needs no scipy.
+    from scipy.optimize import nnls  # pyright: ignore[reportMissingTypeStubs]
+
     pull = 1e-4 * np.eye(3)
     right = np.concatenate([target, pull @ np.array(_PAPER_EXPONENTS)])
     slopes, _ = nnls(np.vstack([logs, pull]), right)
