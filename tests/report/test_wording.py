@@ -24,7 +24,7 @@ def test_the_answer_says_smaller_faster_and_how_accurate():
     assert told.sentence == "Half of the compute, 1.60 times as fast, 0.90 points less accurate."
     smaller, faster, accuracy = told.figures
     assert smaller[1] == "49.0 %"
-    assert faster[1:] == ("1.60 ×", "1.25 ms instead of 2 ms, measured on cpu, batch of 1")
+    assert faster[1:] == ("1.60 ×", "1.25 ms instead of 2.00 ms, measured on cpu, batch of 1")
     assert accuracy[1] == "93.10 ± 0.14 %"
     assert "−0.90 points from the original's 94.00 %" in accuracy[2]
     assert "2 seeds" in accuracy[2]
@@ -39,10 +39,18 @@ def test_a_model_that_is_slower_and_better_is_not_praised_for_speed():
 @pytest.mark.parametrize(
     ("joint", "control", "told"),
     [
-        ((0.93, 0.931), (0.90, 0.901), "+3.00 points, beyond the seeds' own scatter"),
-        ((0.90, 0.901), (0.93, 0.931), "−3.00 points, beyond the seeds' own scatter"),
-        ((0.93, 0.90), (0.91, 0.915), "+0.25 points: no more than the seeds' own scatter"),
-        ((0.93,), (0.91,), "+2.00 points. With one seed the noise of training is not known"),
+        (
+            (0.93, 0.931),
+            (0.90, 0.901),
+            "(90.05 ± 0.07 %): beyond what the scatter of seeds explains (95 %: ± 0.30 points)",
+        ),
+        (
+            (0.90, 0.901),
+            (0.93, 0.931),
+            "3.00 points less accurate than the best control, width alone",
+        ),
+        ((0.93, 0.90), (0.91, 0.915), "within what the scatter of seeds explains"),
+        ((0.93,), (0.91,), "(91.00 %). With one seed the noise of training is not known"),
     ],
 )
 def test_the_verdict_weighs_the_gap_against_the_seeds(joint, control, told):
@@ -56,7 +64,7 @@ def test_the_verdict_weighs_the_gap_against_the_seeds(joint, control, told):
 def test_a_bench_is_believed_before_the_runs_own_latency(full_report):
     assert answer(full_report).figures[1][1:] == (
         "1.60 ×",
-        "5 ms instead of 8 ms, measured by torch on cpu, batch of 1",
+        "5.00 ms instead of 8.00 ms, measured by torch on cpu, batch of 1",
     )
     other = dataclasses.replace(full_report, speed=())
     assert "measured on cpu, batch of 1" in answer(other).figures[1][2]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from triprune.report import tables
 from triprune.report.contents import Report
 from triprune.report.markup import NOTHING, Markup, element, figure, section, table
@@ -31,10 +33,15 @@ def opening(report: Report) -> Markup:
     return element(
         "header",
         eyebrow,
-        element("h1", told.sentence),
+        element("h1", _unbroken(told.sentence)),
         element("div", *cards, class_="grid"),
-        element("p", told.verdict, class_="verdict"),
+        element("p", _unbroken(told.verdict), class_="verdict"),
     )
+
+
+def _unbroken(text: str) -> str:
+    """Return the text with every number kept on one line with its sign."""
+    return re.sub(r" (?=[×%±])|(?<=±) ", "\u00a0", text)
 
 
 def comparison(report: Report) -> Markup:

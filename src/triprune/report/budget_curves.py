@@ -23,7 +23,7 @@ _LEAST = 5
 _NOTHING = 1e-3
 """Nobody keeps less than a thousandth of an axis."""
 
-COLOURS = {"joint": "#1f5fbf", "depth": "#c8553d", "width": "#1f8a70", "resolution": "#a8780a"}
+COLOURS = {"joint": "#1f5fbf", "depth": "#b8452d", "width": "#177a62", "resolution": "#8a6200"}
 
 
 @dataclass(frozen=True, slots=True)

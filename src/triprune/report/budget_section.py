@@ -95,7 +95,6 @@ def _readout() -> Markup:
         pair("Predicted macs", "budget-macs", "budget-cost"),
         *bars,
         class_="readout",
-        aria_live="polite",
     )
 
 

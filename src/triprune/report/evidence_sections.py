@@ -23,7 +23,7 @@ def axes(report: Report, drawn: Drawn) -> Markup:
             figure(
                 "slice",
                 f"{cut.axis.capitalize()} alone",
-                "dots: observed; line: predicted; below: residuals",
+                "dots observed, line predicted",
                 data_index=index,
             ),
             class_="card",
@@ -56,6 +56,8 @@ def surgery(report: Report) -> Markup:
         f"{len(found.removed)} of {len(found.blocks)} blocks that could go are gone; "
         f"{channels[0]:,} of {channels[1]:,} channels stay."
     )
+    removed = ", ".join(name for name, _ in found.blocks if name in found.removed)
+    lede += f" Removed: {removed}." if removed else ""
     drawn = figure(
         "layers",
         "Channels of every convolution",
@@ -63,9 +65,7 @@ def surgery(report: Report) -> Markup:
         folded(tables.layers_table(found)),
         folded(tables.blocks_table(found)) if found.blocks else "",
     )
-    removed = ", ".join(name for name, _ in found.blocks if name in found.removed)
-    told = element("p", f"Removed: {removed}.", class_="figure-line") if removed else ""
-    return section("What was cut", lede, element("div", drawn, told, class_="card"))
+    return section("What was cut", lede, element("div", drawn, class_="card"))
 
 
 def gallery(report: Report) -> Markup:
@@ -113,7 +113,7 @@ def learning(report: Report) -> Markup:
             figure(
                 "learning",
                 "Final fine-tunings" if group == "final" else f"{group.capitalize()} chain",
-                "joint and controls, every seed" if group == "final" else "later rounds darker",
+                "joint and controls, every seed" if group == "final" else "later rounds stronger",
                 data_group=group,
             ),
             class_="card",
@@ -134,7 +134,7 @@ def learning(report: Report) -> Markup:
         "How it learned",
         "",
         element("fieldset", element("legend", "Which measure"), *measures, class_="choices"),
-        element("div", *cards, class_="grid"),
+        element("div", *cards, class_="grid two"),
         folded(tables.learning_table(report.curves, Words(report.in_percent))),
     )
 

@@ -159,9 +159,9 @@ def _surface(report: Report, drawn: Drawn) -> Figure | None:
         spent = np.array([[report.cost(scale) for scale in row] for row in scales])
         level = report.cost(quote.choice.scale)
         if spent.min() < level < spent.max():
-            axes.contour(xs, ys, spent, levels=[level], colors="#d9480f", linewidths=1.8)
+            axes.contour(xs, ys, spent, levels=[level], colors="#c2410c", linewidths=1.8)
         kept = list(quote.choice.scale)
-        axes.plot(kept[i], kept[j], "o", color="#d9480f", mec="white", ms=8, clip_on=False)
+        axes.plot(kept[i], kept[j], "o", color="#c2410c", mec="white", ms=8, clip_on=False)
         axes.set(xlabel=f"{AXES[i]} kept", ylabel=f"{AXES[j]} kept")
         axes.set_title(f"{AXES[third]} {held:.2f}", fontsize=9)
         axes.grid(visible=False)

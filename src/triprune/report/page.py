@@ -43,6 +43,7 @@ def to_page(report: Report, drawn: Drawn | None = None) -> str:
         evidence_sections.gallery(report),
         evidence_sections.learning(report),
         evidence_sections.origin(report),
+        element("noscript", element("p", "Charts need JavaScript; their tables do not.")),
         element("footer", "Made by triprune. This page asks for nothing from the network."),
     )
     body = joined(

@@ -33,10 +33,8 @@ def comparison_table(found: Comparison, words: Words) -> Table:
             words.change(model.accuracy - original.accuracy) if model is not original else "",
             f"{count(model.macs)} ({100 * model.macs / original.macs:.1f} %)",
             count(model.params),
-            milliseconds(model.latency_ms),
-            f"{original.latency_ms / model.latency_ms:.2f} ×",
-            _kept(model.scale),
-            f"{model.resolution_px} px",
+            f"{milliseconds(model.latency_ms)} ({original.latency_ms / model.latency_ms:.2f} ×)",
+            f"{_kept(model.scale)} ({model.resolution_px} px)",
         )
         for model in found.models
     )
@@ -45,7 +43,7 @@ def comparison_table(found: Comparison, words: Words) -> Table:
     note = f"{seeds} seeds" if seeds > 1 else "one seed"
     return Table(
         f"At {100 * found.budget:g} % of the macs",
-        (*columns, "latency", "speed-up", "kept d / w / r", "input"),
+        (*columns, "latency (speed-up)", "kept d / w / r (input)"),
         rows,
         f"{note}; latency on {found.device}, batch of 1",
     )

@@ -5,8 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs]
+
 from triprune.report.budget_curves import label_of
 from triprune.report.contents import Compared, Comparison, Report
+
+_SAME_SPEED = 0.03
+"""Timings of one model differ by as much from one time to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +63,14 @@ def count(value: float) -> str:
 
 
 def milliseconds(value: float) -> str:
-    """Return a duration with three digits that mean something."""
-    return f"{value:.3g} ms" if value < 100 else f"{value:,.0f} ms"
+    """Return a duration with about three digits."""
+    return (
+        f"{value:.2f} ms"
+        if value < 10
+        else f"{value:.1f} ms"
+        if value < 100
+        else f"{value:,.0f} ms"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +143,9 @@ def _share(part: float) -> str:
 
 
 def _pace(speed_up: float) -> str:
-    return f"{speed_up:.2f} times as fast" if speed_up >= 1.0 else f"slower ({speed_up:.2f} ×)"
+    if abs(speed_up - 1.0) < _SAME_SPEED:
+        return f"no faster ({speed_up:.2f} ×)"
+    return f"{speed_up:.2f} times as fast" if speed_up > 1.0 else f"slower ({speed_up:.2f} ×)"
 
 
 def verdict(words: Words, found: Comparison, joint: Compared) -> str:
@@ -141,13 +154,14 @@ def verdict(words: Words, found: Comparison, joint: Compared) -> str:
         return "No controls were run: add --controls to spend the same budget on each axis alone."
     best = max(found.controls, key=lambda each: each.accuracy)
     gap = joint.accuracy - best.accuracy
-    against = f"{label_of(best.name)} ({words.measured(best)})"
-    told = f"Against the best control, {against}, the joint choice is {words.gap(gap)}"
+    less = "as accurate as" if abs(gap) < 5e-5 else f"{words.size(abs(gap))} "
+    less += "" if abs(gap) < 5e-5 else "more accurate than" if gap > 0 else "less accurate than"
+    control = f"the best control, {label_of(best.name)} ({words.measured(best)})"
+    told = f"The joint choice is {less} {control}"
     if joint.spread is None or best.spread is None:
         return f"{told}. With one seed the noise of training is not known: repeat with --seeds 3."
-    doubt = 2.0 * math.sqrt(
-        joint.spread**2 / len(joint.accuracies) + best.spread**2 / len(best.accuracies)
-    )
-    if abs(gap) <= doubt:
-        return f"{told}: no more than the seeds' own scatter (± {words.size(doubt)})."
-    return f"{told}, beyond the seeds' own scatter (± {words.size(doubt)})."
+    seeds = len(joint.accuracies), len(best.accuracies)
+    error = math.sqrt(joint.spread**2 / seeds[0] + best.spread**2 / seeds[1])
+    doubt = float(stdtrit(sum(seeds) - 2, 0.975)) * error
+    within = "within" if abs(gap) <= doubt else "beyond"
+    return f"{told}: {within} what the scatter of seeds explains (95 %: ± {words.size(doubt)})."

@@ -5,9 +5,12 @@ const AXES = ["depth", "width", "resolution"];
 const colour = (name) => `var(--${["joint", ...AXES].includes(name) ? name : "original"})`;
 const percent = (v, digits = 0) => `${(100 * v).toFixed(digits)} %`;
 const score = (v) => (data.percent ? percent(v, 2) : v.toPrecision(4));
-const tickScore = (step) => (v) => data.percent
-  ? `${(100 * v).toFixed(Math.max(0, Math.ceil(-Math.log10(100 * step) - 1e-9)))} %`
-  : String(+v.toPrecision(4));
+function tickScore(step) {
+  const size = data.percent ? 100 * step : step;
+  let digits = 0;
+  while (digits < 6 && Math.abs(size * 10 ** digits - Math.round(size * 10 ** digits)) > 1e-6 * size * 10 ** digits) digits++;
+  return (v) => (data.percent ? percent(v, digits) : v.toFixed(digits));
+}
 
 function count(value) {
   for (const [size, letter] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]])

@@ -34,8 +34,8 @@ function drawSlice(host) {
   }
   hover(top.svg, points);
   const worst = Math.max(...slice.seen.map((s) => Math.abs(s.accuracy - s.predicted)), 1e-6) * 1.25;
-  const below = frame(lower, { height: 122, top: 24, x, y: [-worst, worst], yTicks: 2, xLabel: `${slice.axis} kept`, xFormat: (v) => v.toFixed(2),
-    yFormat: (v) => `${v > 0 ? "+" : v < 0 ? "−" : ""}${data.percent ? (100 * Math.abs(v)).toFixed(2) : Math.abs(v).toPrecision(2)}` });
+  const below = frame(lower, { height: 122, top: 24, x, y: [-worst, worst], yTicks: 3, xLabel: `${slice.axis} kept`, xFormat: (v) => v.toFixed(2),
+    yFormat: (v) => `${v > 1e-9 ? "+" : v < -1e-9 ? "−" : ""}${data.percent ? (100 * Math.abs(v)).toFixed(1) : +Math.abs(v).toPrecision(2)}` });
   make("line", { class: "axis", x1: below.inner.left, x2: below.inner.right, y1: below.py(0), y2: below.py(0) }, below.svg);
   for (const s of slice.seen) {
     const gap = s.accuracy - s.predicted;
@@ -53,7 +53,7 @@ function drawSlice(host) {
 function drawLearning(host) {
   const group = host.dataset.group, shown = document.querySelector('input[name="measure"]:checked').value;
   const curves = data.learning.filter((c) => c.group === group);
-  const all = data.learning.flatMap((c) => c[shown]), most = Math.max(...data.learning.map((c) => c.loss.length));
+  const all = data.learning.flatMap((c) => c[shown]), most = Math.max(...curves.map((c) => c.loss.length));
   const y = around(all, 0.08);
   const box = frame(host, { height: 220, x: [most > 1 ? 1 : 0.5, Math.max(most, 1.5)], y, xLabel: "epoch", xTicks: Math.min(6, most), xFormat: (v) => (Number.isInteger(v) ? String(v) : ""),
     yTicks: 4, yFormat: shown === "loss" ? (v) => v.toFixed(2) : undefined });
@@ -74,14 +74,13 @@ function drawLearning(host) {
 
 function drawLayers(host) {
   const layers = data.layers, most = Math.max(...layers.map((l) => l[1]));
-  const box = frame(host, { height: 240, x: [0, layers.length], y: [0, most * 1.04], xFormat: null, bottom: 30, yFormat: (v) => String(v), left: 44,
+  const box = frame(host, { height: 240, x: [0, layers.length], y: [0, most * 1.04], xFormat: null, bottom: 30, yFormat: (v) => (Number.isInteger(v) ? String(v) : ""), left: 44,
     xLabel: "convolutions, from input to output" });
   const wide = (box.inner.right - box.inner.left) / layers.length, gap = Math.min(3, wide * 0.22), points = [];
   layers.forEach(([name, whole, kept], k) => {
     const x = box.px(k) + gap / 2, width = Math.max(1, wide - gap), top = box.py(whole);
-    make("rect", { x, y: top, width, height: box.inner.bottom - top, rx: 1.5, style: `fill:var(--width);opacity:.18` }, box.svg);
+    make("rect", { x, y: top, width, height: box.inner.bottom - top, rx: 1.5, style: `fill:var(--${kept ? "width" : "depth"});opacity:${kept ? 0.2 : 0.4}` }, box.svg);
     if (kept) make("rect", { x, y: box.py(kept), width, height: box.inner.bottom - box.py(kept), rx: 1.5, style: "fill:var(--width)" }, box.svg);
-    else make("rect", { x, y: top, width, height: box.inner.bottom - top, rx: 1.5, style: "fill:var(--depth);opacity:.32" }, box.svg);
     points.push({ x: x + width / 2, y: box.py(kept || whole), text: kept ? `${name}\n${kept} of ${whole} channels` : `${name}\ngone with its block` });
   });
   hover(box.svg, points, 90);
