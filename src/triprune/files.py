@@ -5,18 +5,31 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from typing import TypeVar, overload
 
 from triprune.errors import InputError
+from triprune.places import Place, RemotePath
+
+Where = TypeVar("Where", Path, RemotePath)
 
 
-def write_atomically(path: str | Path, content: bytes | str) -> Path:
+@overload
+def write_atomically(path: str, content: bytes | str) -> Path: ...
+@overload
+def write_atomically(path: Where, content: bytes | str) -> Where: ...
+@overload
+def write_atomically(path: str | Place, content: bytes | str) -> Place: ...
+def write_atomically(path: str | Place, content: bytes | str) -> Place:
     """Write ``content`` so that ``path`` holds either all of it or what it held before.
 
     Temporary file in the same folder, fsync, rename, fsync of the folder: a crash at any moment
-    leaves the old file.
+    leaves the old file. Elsewhere, as ``RemotePath.write_whole`` can.
     """
-    path = Path(path)
     data = content.encode() if isinstance(content, str) else content
+    if isinstance(path, RemotePath):
+        path.write_whole(data)
+        return path
+    path = Path(path)
     try:
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
@@ -42,6 +55,13 @@ def write_atomically(path: str | Path, content: bytes | str) -> Path:
         raise
     _fsync_folder(path.parent)
     return path
+
+
+def copy_files(source: Path, target: Place) -> Place:
+    """Copy the files of a folder, without folders in it, each whole or not at all."""
+    for path in sorted(source.iterdir()):
+        write_atomically(target / path.name, path.read_bytes())
+    return target
 
 
 def _umask() -> int:

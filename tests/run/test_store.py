@@ -1,7 +1,11 @@
+import json
 import os
+import socket
+import time
 from dataclasses import dataclass
 from typing import Any
 
+import fsspec
 import pytest
 import torch
 from torch import Tensor
@@ -115,3 +119,73 @@ def test_a_folder_without_a_run_and_one_that_is_a_file(tmp_path):
         Store(tmp_path / "file").locked(),
     ):
         pass
+
+
+@pytest.fixture
+def remote(tmp_path):
+    yield Store(f"memory://{tmp_path.name}")
+    fsspec.filesystem("memory").store.clear()
+
+
+def test_a_folder_elsewhere_keeps_artifacts_and_finds_damage(remote):
+    remote.write("a/thing", Thing(0.1, torch.arange(5.0)))
+    assert torch.equal(remote.read("a/thing", Thing).tensor, torch.arange(5.0))
+    assert remote.keys("a/*") == ["a/thing"]
+    (remote.folder / "a" / "thing.json").write_whole(b"{}")
+    with pytest.raises(ArtifactError, match="checksum"):
+        remote.read("a/thing", Thing)
+    (remote.folder / "a" / "thing.json").unlink()
+    with pytest.raises(ArtifactError, match="there is no such file"):
+        remote.read("a/thing", Thing)
+
+
+def test_a_second_run_elsewhere_is_refused_until_the_first_is_gone(remote, monkeypatch):
+    with remote.locked():
+        assert remote.worker().startswith(f"process {os.getpid()} on ")
+        with pytest.raises(RunLockedError, match=r"is working on it\. wait"), remote.locked():
+            pass
+    assert remote.worker() is None
+    assert remote.folder.files() == []
+    sign = {"worker": "process 1 on there", "host": "there", "pid": 1, "mine": "x"}
+    lock = remote.folder / "lock"
+    lock.write_whole(json.dumps(sign | {"beat": time.time() - 30}).encode())
+    assert remote.worker() == "process 1 on there"
+    lock.write_whole(json.dumps(sign | {"beat": time.time() - 61}).encode())
+    with remote.locked():
+        assert remote.worker() != "process 1 on there"
+    dead = sign | {"host": socket.gethostname(), "pid": 2**22 + 1, "beat": time.time()}
+    lock.write_whole(json.dumps(dead).encode())
+    assert remote.worker() is None
+
+
+def test_a_run_elsewhere_gives_signs_of_life(remote, monkeypatch):
+    monkeypatch.setattr("triprune.run.locks._BEAT_S", 0.05)
+    with remote.locked():
+        first = json.loads((remote.folder / "lock").read_bytes())["beat"]
+        time.sleep(0.5)
+        assert json.loads((remote.folder / "lock").read_bytes())["beat"] > first
+
+
+def test_of_two_that_begin_at_once_the_later_stays(remote, monkeypatch):
+    other = json.dumps({"worker": "other", "host": "h", "pid": 1, "mine": "o", "beat": time.time()})
+    monkeypatch.setattr(
+        "triprune.run.locks.time.sleep",
+        lambda _: (remote.folder / "lock").write_whole(other.encode()),
+    )
+    with pytest.raises(RunLockedError, match="other is working on it"), remote.locked():
+        pass
+
+
+def test_workers_must_see_the_folder(store, remote, tmp_path):
+    seen = store.for_workers()
+    seen.require_seen()
+    seen.write("b", Thing(0.2, torch.ones(1)))
+    later = store.for_workers()
+    with pytest.raises(RunError, match="another run has it"):
+        seen.write("c", Thing(0.2, torch.ones(1)))
+    later.recall_workers()
+    with pytest.raises(RunError, match="it does not see the run's files there"):
+        later.require_seen()
+    assert not store.has("c")
+    with pytest.raises(InputError, match="in the memory of this process alone"):
+        remote.for_workers()

@@ -36,6 +36,7 @@ def finish(run: _Folder, budget: _Budget) -> None:
     """Prune and fine-tune for another budget; no chain is run again."""
     from triprune.cli.run import start
     from triprune.core.budget import read_budget
+    from triprune.places import place
     from triprune.run.collected import require_collected
 
-    start(require_collected(run), run, read_budget(budget))
+    start(require_collected(run), place(run), read_budget(budget))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from triprune.errors import InputError, RunStoppedError
+from triprune.places import Place, place
 
 if TYPE_CHECKING:
     from triprune.run.artifacts import Survey
@@ -23,7 +24,9 @@ VALIDATION_HELP = "A fraction of the training images, or test:2000, for weights 
 
 
 def run(
-    out: Annotated[Path, typer.Option(help="The run folder; named again, the run goes on.")],
+    out: Annotated[
+        str, typer.Option(help="The run folder or fsspec URL; named again, the run goes on.")
+    ],
     model: Annotated[str | None, typer.Option(help="As for triprune profile.")] = None,
     weights: Annotated[Path | None, typer.Option(help="The trained .safetensors.")] = None,
     data: Annotated[str | None, typer.Option(help="A folder, or fashion-mnist-small.")] = None,
@@ -86,7 +89,7 @@ def run(
         )
         chosen = Recipe.preset(recipe) if recipe is not None else default_recipe(spec.data)
         spec = spec.with_recipe(chosen)
-    start(spec, out, seconds=seconds)
+    start(spec, place(out), seconds=seconds)
 
 
 def read_validation(text: str) -> float | str:
@@ -98,7 +101,7 @@ def read_validation(text: str) -> float | str:
 
 
 def start(
-    spec: RunSpec, out: Path, budget: float | None = None, *, seconds: float | None = None
+    spec: RunSpec, out: Place, budget: float | None = None, *, seconds: float | None = None
 ) -> None:
     """Run ``spec`` in ``out``, for another ``budget`` if one is given; print the result."""
     from triprune.cli.outcome import print_outcome
@@ -116,7 +119,7 @@ def start(
         case = open_case(spec, [terminal_watcher()], deadline)
         pipeline = Pipeline(case, Store(out), _announce)
         result = pipeline.run(budget)
-        home = result.save(out / "small" / f"{100 * result.outcome.budget:g}")
+        home = result.save_in(out / "small" / f"{100 * result.outcome.budget:g}")
     except KeyboardInterrupt:
         command = shlex.join(["triprune", *sys.argv[1:]])
         typer.echo(f"\nStopped; nothing finished is lost. To go on: {command}", err=True)

@@ -9,18 +9,18 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
 
 from triprune.errors import FileFormatError, InputError
 from triprune.files import write_atomically
 from triprune.learning.progress import EpochRecord
 from triprune.learning.step import Step
+from triprune.places import Place, place
 
 _FORMAT = "triprune training 1"
 
@@ -33,7 +33,7 @@ class TrainingState:
     facts: dict[str, Any]
 
 
-def write_state(path: str | Path, state: TrainingState) -> Path:
+def write_state(path: str | Place, state: TrainingState) -> Place:
     """Write ``state`` to ``path``, whole or not at all."""
     tensors = {
         name: tensor.detach().to("cpu", copy=True).contiguous()
@@ -44,20 +44,18 @@ def write_state(path: str | Path, state: TrainingState) -> Path:
     return write_atomically(path, save(tensors, metadata=metadata))
 
 
-def read_state(path: str | Path) -> TrainingState:
+def read_state(path: str | Place) -> TrainingState:
     """Read what ``write_state`` wrote."""
     asked = f"resuming from {path}"
     try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            if metadata.get("format") != _FORMAT:
-                raise FileFormatError(
-                    asked, "it is not a triprune training", "name a checkpoint file"
-                )
-            facts = json.loads(metadata["facts"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            if metadata["sha256"] != _digest(tensors, metadata["facts"]):
-                raise SafetensorError("its checksum does not fit")
+        data = place(path).read_bytes()
+        tensors = load(data)
+        metadata = _metadata(data)
+        if metadata.get("format") != _FORMAT:
+            raise FileFormatError(asked, "it is not a triprune training", "name a checkpoint file")
+        facts = json.loads(metadata["facts"])
+        if metadata["sha256"] != _digest(tensors, metadata["facts"]):
+            raise SafetensorError("its checksum does not fit")
     except FileNotFoundError as error:
         raise InputError(asked, "there is no such file", "check the path") from error
     except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
@@ -65,6 +63,12 @@ def read_state(path: str | Path) -> TrainingState:
             asked, f"the file is damaged ({error})", "delete it to start from the beginning"
         ) from error
     return TrainingState(tensors, facts)
+
+
+def _metadata(data: bytes) -> dict[str, str]:
+    """Return what the header of a safetensors file says beside its tensors."""
+    length = int.from_bytes(data[:8], "little")
+    return json.loads(data[8 : 8 + length]).get("__metadata__") or {}
 
 
 def _digest(tensors: Mapping[str, Tensor], facts: str) -> str:
@@ -81,7 +85,7 @@ def state_of(step: Step, facts: Mapping[str, Any], history: Sequence[EpochRecord
     return TrainingState(_named_tensors(step), {**facts, "history": records})
 
 
-def resume(step: Step, path: Path, facts: Mapping[str, Any]) -> list[EpochRecord]:
+def resume(step: Step, path: Place, facts: Mapping[str, Any]) -> list[EpochRecord]:
     """Put ``step`` where the training saved at ``path`` stood, and return its history.
 
     Generators need no saving: each epoch seeds its own from the training's seed.
@@ -103,7 +107,7 @@ def _named_tensors(step: Step) -> dict[str, Tensor]:
     return state | {f"momentum/{name}": tensor for name, tensor in momenta}
 
 
-def _require_same_settings(saved: Mapping[str, Any], now: Mapping[str, Any], path: Path) -> None:
+def _require_same_settings(saved: Mapping[str, Any], now: Mapping[str, Any], path: Place) -> None:
     differing = sorted(key for key in now if saved.get(key) != now[key])
     if differing:
         changes = "; ".join(f"{key} was {saved.get(key)!r}, is {now[key]!r}" for key in differing)
@@ -114,7 +118,9 @@ def _require_same_settings(saved: Mapping[str, Any], now: Mapping[str, Any], pat
         )
 
 
-def _require_same_model(saved: Mapping[str, Tensor], now: Mapping[str, Tensor], path: Path) -> None:
+def _require_same_model(
+    saved: Mapping[str, Tensor], now: Mapping[str, Tensor], path: Place
+) -> None:
     wrong = sorted(
         name
         for name in set(now) | set(saved)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import torch
 from torch import nn
@@ -13,6 +12,7 @@ from triprune.errors import InputError
 from triprune.learning.images import ImageSet, ImageStream, SealedTest
 from triprune.learning.progress import EpochRecord
 from triprune.learning.recipe import Recipe
+from triprune.places import Place
 
 Stop = Callable[[EpochRecord], bool]
 
@@ -34,7 +34,7 @@ class Job:
     resolution_px: int | None = None
     seed: int = 0
     teacher: nn.Module | None = None
-    checkpoint: Path | None = None
+    checkpoint: Place | None = None
     checkpoint_every: int = 1
     device: torch.device | str | None = None
 

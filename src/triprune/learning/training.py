@@ -12,7 +12,6 @@ import traceback
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -44,6 +43,7 @@ from triprune.learning.progress import EpochRecord, Watcher, Watchers
 from triprune.learning.ranks import current_ranks
 from triprune.learning.recipe import Recipe
 from triprune.learning.step import Step
+from triprune.places import place
 
 _LOSS_CHECK = 20  # steps between looks at the loss where looking is free (not on a GPU)
 _HOPELESS = 10.0  # times the loss of guessing
@@ -125,8 +125,8 @@ class Training:
         if job.teacher is not None:
             lay_out(job.teacher.to(self._device).eval(), layout)
         step = self._step(self._recipe)
-        if job.checkpoint is not None and Path(job.checkpoint).exists():
-            self._history = resume(step, Path(job.checkpoint), self._facts())
+        if job.checkpoint is not None and (saved := place(job.checkpoint)).exists():
+            self._history = resume(step, saved, self._facts())
         self._ranks.require_same(len(self._history), f"epochs of {job.name} that were saved")
         job.model.train()
         return step

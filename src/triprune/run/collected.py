@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from triprune.core.observation import Observation
 from triprune.core.scale import AXES, Scale
 from triprune.errors import RunError
+from triprune.places import Place, place
 from triprune.run.artifacts import Fitted, Survey, TrainedModel
 from triprune.run.opening import open_case
 from triprune.run.spec import RunSpec
@@ -14,12 +13,12 @@ from triprune.run.steps import Case
 from triprune.run.store import Store
 
 
-def is_run(folder: str | Path) -> bool:
+def is_run(folder: str | Place) -> bool:
     """Whether ``folder`` is one that a run has begun in."""
-    return (Path(folder) / "run.json").is_file()
+    return (place(folder) / "run.json").is_file()
 
 
-def read_collected(folder: str | Path) -> tuple[Survey, Fitted, tuple[Observation, ...]]:
+def read_collected(folder: str | Place) -> tuple[Survey, Fitted, tuple[Observation, ...]]:
     """Return what a run knows: the survey, the predictor and the observations behind it."""
     store = Store(folder)
     store.facts()
@@ -38,7 +37,7 @@ def read_collected(folder: str | Path) -> tuple[Survey, Fitted, tuple[Observatio
     return known, store.read("predictor", Fitted), observations
 
 
-def require_collected(folder: str | Path) -> RunSpec:
+def require_collected(folder: str | Place) -> RunSpec:
     """Return the spec of a run whose observations are complete."""
     read_collected(folder)
     spec = Store(folder).facts().get("spec")
@@ -51,7 +50,7 @@ def require_collected(folder: str | Path) -> RunSpec:
     return RunSpec.from_mapping(spec)
 
 
-def open_finished(folder: str | Path) -> tuple[Case, Survey, Fitted]:
+def open_finished(folder: str | Place) -> tuple[Case, Survey, Fitted]:
     """Return a run's case, survey and predictor; a changed model or data is refused."""
     spec = require_collected(folder)
     case = open_case(spec)

@@ -14,6 +14,7 @@ from triprune.errors import InputError
 from triprune.learning.data import DataSource, load_data
 from triprune.learning.images import Splits
 from triprune.learning.progress import Watcher
+from triprune.places import Place
 from triprune.run.pipeline import Pipeline
 from triprune.run.result import Result
 from triprune.run.spec import Settings
@@ -29,7 +30,7 @@ def compress(
     *,
     budget: float | str,
     settings: Settings | None = None,
-    out: str | Path | None = None,
+    out: str | Place | None = None,
     watchers: Sequence[Watcher] = (),
 ) -> Result:
     """Return ``model`` made smaller: the best depth, width and resolution within ``budget``.

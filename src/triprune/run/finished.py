@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from triprune.core.budget import read_budget
 from triprune.errors import RunError
+from triprune.places import Place
 from triprune.run.artifacts import Outcome, TrainedModel
 from triprune.run.store import Store
 
@@ -20,11 +20,11 @@ class Finished:
     models: dict[str, TrainedModel]
 
 
-def finished_budgets(folder: str | Path) -> tuple[Finished, ...]:
+def finished_budgets(folder: str | Place) -> tuple[Finished, ...]:
     """Return every budget that the run in ``folder`` has finished, the largest first."""
     store = Store(folder)
     store.facts()
-    homes = {path.parent for path in Path(folder).glob("budget-*/outcome-*.json")}
+    homes = {key.partition("/")[0] for key in store.keys("budget-*/outcome-*")}
     found = [_finished(store, home) for home in sorted(homes)]
     if not found:
         raise RunError(
@@ -35,7 +35,7 @@ def finished_budgets(folder: str | Path) -> tuple[Finished, ...]:
     return tuple(sorted(found, key=lambda each: -each.outcome.budget))
 
 
-def read_finished(folder: str | Path, budget: str | float | None = None) -> Finished:
+def read_finished(folder: str | Place, budget: str | float | None = None) -> Finished:
     """Return what the run finished for ``budget``, which may be left out where there is one."""
     found = {each.outcome.budget: each for each in finished_budgets(folder)}
     known = ", ".join(f"{100 * each:g}%" for each in found)
@@ -53,27 +53,26 @@ def read_finished(folder: str | Path, budget: str | float | None = None) -> Fini
     return found[asked]
 
 
-def _finished(store: Store, home: Path) -> Finished:
+def _finished(store: Store, home: str) -> Finished:
     """Read the fullest outcome: a run that is repeated with controls or more seeds adds one."""
-    key = str(home.relative_to(store.folder))
-    outcomes = [store.read(f"{key}/{path.stem}", Outcome) for path in home.glob("outcome-*.json")]
+    outcomes = [store.read(key, Outcome) for key in store.keys(f"{home}/outcome-*")]
     outcome = max(outcomes, key=lambda each: sum(len(row.accuracies) for row in each.rows))
     models = {
-        row.name: store.read(f"{key}/{_first_seed(home, row.name)}", TrainedModel)
+        row.name: store.read(_first_seed(store, home, row.name), TrainedModel)
         for row in outcome.rows
         if row.name != "original"
     }
     return Finished(outcome, models)
 
 
-def _first_seed(home: Path, name: str) -> str:
+def _first_seed(store: Store, home: str, name: str) -> str:
     seeds = [
         int(found.group(1))
-        for path in home.glob(f"{name}-seed-*.json")
-        if (found := re.fullmatch(rf"{re.escape(name)}-seed-(-?\d+)", path.stem))
+        for key in store.keys(f"{home}/{name}-seed-*")
+        if (found := re.search(r"-seed-(-?\d+)$", key))
     ]
     if not seeds:
         raise RunError(
             f"the {name} model in {home}", "it is missing", "start the run again, which makes it"
         )
-    return f"{name}-seed-{min(seeds)}"
+    return f"{home}/{name}-seed-{min(seeds)}"

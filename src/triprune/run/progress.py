@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from triprune.core.scale import AXES
+from triprune.places import Place
 from triprune.run.artifacts import Outcome
 from triprune.run.store import Store
 
@@ -25,21 +25,17 @@ class Status:
     outcomes: tuple[Outcome, ...]
 
 
-def status(folder: str | Path) -> Status:
+def status(folder: str | Place) -> Status:
     """Return how far the run in ``folder`` is."""
     store = Store(folder)
     store.facts()
-    home = Path(folder)
-    outcomes = tuple(
-        store.read(str(path.relative_to(home).with_suffix("")), Outcome)
-        for path in sorted(home.glob("budget-*/outcome-*.json"))
-    )
+    outcomes = tuple(store.read(key, Outcome) for key in store.keys("budget-*/outcome-*"))
     worker = store.worker()
     return Status(
         state="running" if worker else "finished" if outcomes else "stopped",
         worker=worker,
-        rounds={axis: len(list(home.glob(f"chains/{axis}-*.json"))) for axis in AXES},
+        rounds={axis: len(store.keys(f"chains/{axis}-*")) for axis in AXES},
         fitted=store.has("predictor"),
-        under_way=tuple(path.stem for path in sorted(home.glob("under-way/*.safetensors"))),
+        under_way=store.under_way(),
         outcomes=outcomes,
     )

@@ -14,6 +14,7 @@ from triprune.core.observation import Observation
 from triprune.core.predictor import Predictor
 from triprune.core.scale import AXES, Scale
 from triprune.errors import InputError
+from triprune.places import Place
 from triprune.report.contents import (
     Compared,
     Comparison,
@@ -33,12 +34,12 @@ from triprune.run.progress import Status, status
 from triprune.run.store import Store
 
 
-def report_on_run(folder: str | Path, budget: float | None = None) -> Report:
+def report_on_run(folder: str | Place, budget: float | None = None) -> Report:
     """Return what is known of a run so far.
 
     A run can have finished several budgets; the report is about its own, or about ``budget``.
     """
-    return _Folder.open(Path(folder), budget).report()
+    return _Folder.open(folder, budget).report()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +52,7 @@ class _Folder:
     budget: float
 
     @classmethod
-    def open(cls, path: Path, budget: float | None) -> _Folder:
+    def open(cls, path: str | Place, budget: float | None) -> _Folder:
         store = Store(path)
         facts = store.facts()
         found = status(path)
@@ -117,7 +118,7 @@ class _Folder:
 
     def _chosen(self, known: Survey) -> tuple[Quote, ...]:
         found: list[Quote] = []
-        for key in self._keys("budget-*/joint.json"):
+        for key in self.store.keys("budget-*/joint"):
             chosen = self.store.read(key, Chosen)
             if chosen.choice is not None:
                 choice = replace(chosen.choice, cost=chosen.macs / known.macs)
@@ -135,7 +136,7 @@ class _Folder:
         return tuple(_comparison(best[budget]) for budget in ordered)
 
     def _speed(self) -> tuple[SpeedTest, ...]:
-        return tuple(_speed_test(self.store.read(k, Bench)) for k in self._keys("bench/*.json"))
+        return tuple(_speed_test(self.store.read(k, Bench)) for k in self.store.keys("bench/*"))
 
     def _curves(self, rounds: list[tuple[str, int, TrainedModel]]) -> tuple[LearningCurve, ...]:
         found = [
@@ -143,13 +144,13 @@ class _Folder:
             for axis, number, each in rounds
         ]
         for spends in ("joint", *AXES):
-            for key in self._keys(f"{self.home}/{spends}-seed-*.json"):
+            for key in self.store.keys(f"{self.home}/{spends}-seed-*"):
                 seed = key.rsplit("-", 1)[1]
                 found.append(_curve(f"{spends}, seed {seed}", "final", self._trained(key)))
         return tuple(curve for curve in found if curve.losses)
 
     def _surgery(self, known: Survey) -> Surgery:
-        keys = self._keys(f"{self.home}/joint-seed-*.json")
+        keys = self.store.keys(f"{self.home}/joint-seed-*")
         if not keys:
             return Surgery()
         trained = self.store.read(keys[0], TrainedModel)
@@ -162,7 +163,7 @@ class _Folder:
         )
 
     def _gallery(self) -> Gallery | None:
-        keys = self._keys(f"{self.home}/feature-maps-*.json")
+        keys = self.store.keys(f"{self.home}/feature-maps-*")
         found = self.store.read(keys[-1], FeatureMaps) if keys else FeatureMaps()
         if not found.labels:
             return None
@@ -173,7 +174,7 @@ class _Folder:
     def _subject(self) -> str:
         spec = self.facts.get("spec")
         if spec is None:
-            return f"the run in {self.store.folder.resolve().name}"
+            return f"the run in {self.store.folder.absolute().name}"
         return f"{Path(spec['model']).name} on {Path(spec['data']).name}"
 
     def _state(self) -> str:
@@ -212,10 +213,6 @@ class _Folder:
             pairs = [("command", origin.command), ("begun", origin.begun), *pairs]
             pairs += [("versions", versions), ("machine", machine)]
         return (*pairs, *made_now())
-
-    def _keys(self, pattern: str) -> list[str]:
-        home = self.store.folder
-        return sorted(str(path.relative_to(home))[: -len(".json")] for path in home.glob(pattern))
 
 
 def _fullness(outcome: Outcome) -> int:

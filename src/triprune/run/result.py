@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from torch import nn
 
 from triprune.core.choice import Choice
+from triprune.files import copy_files
 from triprune.network.plan import Plan
+from triprune.places import Place, RemotePath
 from triprune.run.about import About
 from triprune.run.artifacts import Chosen, Outcome, TrainedModel
 from triprune.run.card import write_card
@@ -56,6 +59,13 @@ class Result:
     def macs(self) -> int:
         """Macs of the smaller model at its resolution."""
         return self.outcome.row("joint").macs
+
+    def save_in(self, folder: Place) -> Place:
+        """Save to a folder that may be remote."""
+        if not isinstance(folder, RemotePath):
+            return self.save(folder)
+        with tempfile.TemporaryDirectory(prefix="triprune-") as near:
+            return copy_files(self.save(near), folder)
 
     def save(self, folder: str | Path) -> Path:
         """Write plan, weights and a model card to ``folder``; ``triprune.load`` reads them."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,6 +21,7 @@ from triprune.network.depth import score_blocks
 from triprune.network.latency import measure_latency
 from triprune.network.plan import Plan
 from triprune.network.regrowing import regrow
+from triprune.places import Place
 from triprune.run.artifacts import Chosen, Epoch, Fitted, Outcome, Row, Spends, Survey, TrainedModel
 from triprune.run.choosing import Chooser, calibrated
 from triprune.run.contamination import notes_after, notes_before
@@ -86,7 +86,7 @@ def targets_of(settings: Settings, known: Survey) -> Schedule:
 
 
 def chain_round(
-    case: Case, known: Survey, target: Scale, previous: TrainedModel | None, *, checkpoint: Path
+    case: Case, known: Survey, target: Scale, previous: TrainedModel | None, *, checkpoint: Place
 ) -> Work[TrainedModel]:
     """Prune the previous round's model to ``target``, a fraction of the original; fine-tune it."""
     start = None
@@ -119,7 +119,7 @@ def choose(
 
 
 def finish(
-    case: Case, known: Survey, chosen: Chosen, seed: int, *, checkpoint: Path
+    case: Case, known: Survey, chosen: Chosen, seed: int, *, checkpoint: Place
 ) -> Work[TrainedModel]:
     """Prune the *original* to the choice and fine-tune it at the chosen resolution."""
     assert chosen.choice is not None
@@ -211,7 +211,7 @@ def _block_scores(case: Case, blocks: BlockList) -> dict[str, float]:
     return probed or score_blocks(subject.model, subject.example, blocks)
 
 
-def _task(name: str, model: nn.Module, plan: Plan, *, checkpoint: Path | None = None) -> Task:
+def _task(name: str, model: nn.Module, plan: Plan, *, checkpoint: Place | None = None) -> Task:
     return Task(name, model, plan.resolution_px, scale=plan.realised, checkpoint=checkpoint)
 
 

@@ -7,24 +7,23 @@ a run; nothing is ever overwritten.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
 import secrets
 import shutil
 import socket
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from safetensors.torch import load as parse_tensors
 from safetensors.torch import save as pack_tensors
 from torch import Tensor
 
-from triprune.errors import ArtifactError, InputError, RunChangedError, RunError, RunLockedError
+from triprune.errors import ArtifactError, InputError, RunChangedError, RunError
 from triprune.files import write_atomically
+from triprune.places import Place, RemotePath, files_in, place
+from triprune.run.locks import locked, worker_on
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -53,13 +52,17 @@ Kind = TypeVar("Kind", bound=Artifact)
 class Store:
     """A run folder. ``key`` names an artifact by its path in the folder, without its ending."""
 
-    def __init__(self, folder: str | Path, *, token: str | None = None) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: str | Place, *, token: str | None = None) -> None:
+        self.folder = place(folder)
         self._token = token
 
     def has(self, key: str) -> bool:
         """Whether the artifact is finished."""
         return self._json(key).is_file()
+
+    def keys(self, pattern: str) -> list[str]:
+        """Return, in order, the keys of the finished artifacts that fit, as ``chains/depth-*``."""
+        return [name[: -len(".json")] for name in files_in(self.folder, f"{pattern}.json")]
 
     def once(self, key: str, kind: type[Kind], make: Callable[[], Kind]) -> Kind:
         """Return the stored artifact, or make and store it."""
@@ -95,29 +98,44 @@ class Store:
             raise ArtifactError(f"reading {path}", f"it is a {body['kind']}", "name another")
         return kind.from_parts(body["values"], tensors)
 
-    def checkpoint(self, key: str) -> Path:
+    def checkpoint(self, key: str) -> Place:
         """Return where the training that leads to an artifact keeps its last epoch."""
         folder = self.folder / "under-way"
         _make_folder(folder)
         return folder / f"{key.replace('/', '-')}.safetensors"
+
+    def under_way(self) -> tuple[str, ...]:
+        """Return the names of the trainings that have saved an epoch."""
+        found = files_in(self.folder, "under-way/*.safetensors")
+        return tuple(name.split("/")[-1].removesuffix(".safetensors") for name in found)
 
     def for_workers(self) -> Store:
         """Return the folder as workers elsewhere must see it: with a token in it, new each time.
 
         A worker that is left over from a run that was killed finds another token, and stops.
         """
+        if isinstance(self.folder, RemotePath) and self.folder.protocol == "memory":
+            raise InputError(
+                f"workers on the run folder {self.folder}",
+                "it is in the memory of this process alone",
+                "name a folder or an fsspec URL, as s3://…, that every machine reaches",
+            )
         token = secrets.token_hex(16)
         write_atomically(self.folder / _TOKEN, token)
         return Store(self.folder.absolute(), token=token)
 
-    def trainers_home(self) -> str:
+    def trainers_home(self) -> Place:
         """Return where Ray's trainer may keep a mark of its own; nothing of ours is there."""
-        return str(self.folder / "under-way" / "ray")
+        return self.folder / "under-way" / "ray"
 
     def recall_workers(self) -> None:
         """Take away the token, and what Ray's trainer left."""
         (self.folder / _TOKEN).unlink(missing_ok=True)
-        shutil.rmtree(self.trainers_home(), ignore_errors=True)
+        home = self.trainers_home()
+        if isinstance(home, RemotePath):
+            home.remove_folder()
+        else:
+            shutil.rmtree(home, ignore_errors=True)
 
     def require_seen(self) -> None:
         """Refuse to work where the folder is not the one of the run that sent the work."""
@@ -125,7 +143,7 @@ class Store:
             return
         try:
             found = (self.folder / _TOKEN).read_text()
-        except OSError:
+        except (OSError, InputError):
             found = None
         if found != self._token:
             told = (
@@ -166,34 +184,15 @@ class Store:
     def locked(self) -> Generator[None, None, None]:
         """Keep every other process from writing here; the lock goes with the process."""
         _make_folder(self.folder)
-        try:
-            stream = (self.folder / "lock").open("a+")
-        except OSError as error:
-            raise InputError(
-                f"a run in {self.folder}", f"it takes no files ({error.strerror})", "name another"
-            ) from error
-        with stream:
-            if not _try_lock(stream.fileno()):
-                raise RunLockedError(
-                    f"a run in {self.folder}",
-                    f"{self.worker()} is working on it",
-                    "wait for it, stop it, or name another folder",
-                )
-            stream.truncate(0)
-            stream.write(f"process {os.getpid()} on {socket.gethostname()}")
-            stream.flush()
+        with locked(self.folder):
             self._sweep()
             yield
 
     def worker(self) -> str | None:
         """Return which process works on the folder, or None."""
-        try:
-            with (self.folder / "lock").open() as stream:
-                return None if _try_lock(stream.fileno()) else stream.read() or "another process"
-        except FileNotFoundError:
-            return None
+        return worker_on(self.folder)
 
-    def _json(self, key: str) -> Path:
+    def _json(self, key: str) -> Place:
         return self.folder / f"{key}.json"
 
     def _sweep(self) -> None:
@@ -202,15 +201,7 @@ class Store:
             path.unlink(missing_ok=True)
 
 
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _make_folder(folder: Path) -> None:
+def _make_folder(folder: Place) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -229,7 +220,7 @@ def _sealed(body: Mapping[str, Any]) -> bytes:
     return _PREFIX + hashlib.sha256(text).hexdigest().encode() + b'",' + text[1:] + b"\n"
 
 
-def _opened(path: Path) -> dict[str, Any]:
+def _opened(path: Place) -> dict[str, Any]:
     data = _bytes(path)
     start = len(_PREFIX) + _HEX
     text = b"{" + data[start + 2 : -1]
@@ -240,16 +231,18 @@ def _opened(path: Path) -> dict[str, Any]:
     return json.loads(text)
 
 
-def _bytes(path: Path) -> bytes:
+def _bytes(path: Place) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
         raise ArtifactError(
-            f"reading {path}", f"{error.strerror}", "restore it from a copy, or begin another run"
+            f"reading {path}",
+            error.strerror or "there is no such file",
+            "restore it from a copy, or begin another run",
         ) from error
 
 
-def _damaged(path: Path) -> ArtifactError:
+def _damaged(path: Place) -> ArtifactError:
     return ArtifactError(
         f"reading {path}",
         "its checksum does not fit: it was damaged or changed",

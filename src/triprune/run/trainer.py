@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -27,6 +26,7 @@ from triprune.learning.ranks import current_ranks
 from triprune.learning.recipe import Recipe
 from triprune.learning.streaming import StreamedSet
 from triprune.learning.training import Training
+from triprune.places import Place
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +39,7 @@ class Task:
     scale: Scale = field(default_factory=Scale)
     final: bool = False
     seed: int = 0
-    checkpoint: Path | None = None
+    checkpoint: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ def small_case():
     return module
 
 
-def pipeline(folder: Path, watchers=()) -> Pipeline:
+def pipeline(folder: str, watchers=()) -> Pipeline:
     small = small_case()
     settings = small.settings(rounds=1, executor="ray", gpus_per_chain=2)
     trainer = ImageTrainer(small.splits(100), settings.spent_recipe, "cpu", watchers)
@@ -38,6 +38,6 @@ def chain(known: Survey):
 
 if __name__ == "__main__":
     torch.set_num_threads(int(sys.argv[2]))
-    line = pipeline(Path(sys.argv[1]))
+    line = pipeline(sys.argv[1])
     with joined_ranks():
         drive([chain(line.store.read("survey", Survey))(line)])

@@ -45,8 +45,10 @@ def assert_same(found, expected):
 
 
 @pytest.fixture
-def two_workers():
-    """Start a local Ray with room for two pieces of work."""
+def two_workers(behind_fsspec, monkeypatch):
+    """Start a local Ray with room for two pieces of work; its workers know ``shared://``."""
+    path = os.environ.get("PYTHONPATH", "")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(behind_fsspec), path]).strip(os.pathsep))
     ray.init(
         num_cpus=2 * torch.get_num_threads(),
         include_dashboard=False,
@@ -60,7 +62,8 @@ def two_workers():
 def test_two_workers_give_the_inline_result(real_run, small, two_workers, tmp_path):
     folder, model, result = real_run
     settings = small.settings(controls=True, seeds=2, executor="ray")
-    found = small.compress(model, small.splits(), budget=0.5, settings=settings, out=tmp_path)
+    out = f"shared://{tmp_path}"
+    found = small.compress(model, small.splits(), budget=0.5, settings=settings, out=out)
     assert_same(contents(tmp_path), contents(folder))
     rows = zip(found.outcome.rows, result.outcome.rows, strict=True)
     assert all(replace(a, latency_ms=0) == replace(b, latency_ms=0) for a, b in rows)
@@ -124,7 +127,7 @@ def test_a_chain_over_two_processes_is_the_one_that_torchrun_trains(two_workers,
     from triprune.run.executors.cluster import RayExecutor
 
     together = load(Path(__file__).parent / "chain_together.py")
-    line = together.pipeline(tmp_path / "ray")
+    line = together.pipeline(f"shared://{tmp_path / 'ray'}")
     known = drive([Pipeline._survey(line)])[0]
     shutil.copytree(tmp_path / "ray", tmp_path / "torchrun")
     threads = str(torch.get_num_threads())

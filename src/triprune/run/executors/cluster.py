@@ -1,5 +1,6 @@
 # Ray ships partial types:
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportMissingTypeStubs=false
 """Owns running pieces of work on a Ray cluster, and is the only importer of ray.
 
 A piece is a Ray task. Its worker writes to the run folder, so a task whose worker is lost is given
@@ -24,6 +25,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from triprune import __version__
 from triprune.errors import ClusterError, InputError, RunStoppedError, TripruneError
+from triprune.places import RemotePath
 from triprune.run.executors.shares import Resources, Share, share_of
 from triprune.run.executors.travelling import (
     Ears,
@@ -38,7 +40,6 @@ from triprune.run.executors.travelling import (
 )
 from triprune.run.executors.turns import Inline, Piece, Value
 from triprune.run.spec import Settings
-from triprune.run.store import Store
 
 _LOSSES = 8  # workers that a piece may lose: one that kills its worker must not go round for ever
 _TURN_S = 0.3
@@ -173,11 +174,15 @@ def _work(shared: Any, piece: Any, teller: Teller, share: Share, _: int) -> None
 
 def _work_together(sent: list[Any], piece: Any, teller: Teller, share: Share, ranks: int) -> None:
     """Have several workers train the models of one piece, by Ray's own trainer."""
+    from pyarrow.fs import FSSpecHandler, PyFileSystem
     from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
     from ray.train.torch import TorchConfig, TorchTrainer
 
     shared: Any = ray.get(sent[0])
-    store: Store = shared.store
+    home = shared.store.trainers_home()
+    files, path = None, str(home)
+    if isinstance(home, RemotePath):
+        files, path = PyFileSystem(FSSpecHandler(home.opened[0])), home.opened[1]
     scaling = ScalingConfig(
         num_workers=ranks, use_gpu=share.gpus > 0, resources_per_worker=share.resources
     )
@@ -189,7 +194,8 @@ def _work_together(sent: list[Any], piece: Any, teller: Teller, share: Share, ra
             scaling_config=scaling,
             run_config=RunConfig(
                 name=f"ranks-{uuid4().hex}",
-                storage_path=store.trainers_home(),
+                storage_path=path,
+                storage_filesystem=files,
                 # Ray would also try an error of ours again, which is final.
                 failure_config=FailureConfig(max_failures=0),
             ),

@@ -1,0 +1,149 @@
+"""Owns the lock on a run folder: one run at a time; refuses a second by the name of the first.
+
+On a local folder the lock goes with its process. An object store has no such lock: there a run
+leaves a sign of life every few seconds, and is taken for dead when the last one is old.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import socket
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from triprune.errors import InputError, RunLockedError, TripruneError
+from triprune.places import Place, RemotePath
+
+_NAME = "lock"
+_BEAT_S = 10.0
+_DEAD_AFTER_S = 60.0
+_SETTLED_AFTER_S = 0.5
+
+
+@contextmanager
+def locked(folder: Place) -> Generator[None, None, None]:
+    """Keep every other run out of ``folder``, which must be there."""
+    lock = _lease(folder / _NAME) if isinstance(folder, RemotePath) else _flock(folder)
+    with lock:
+        yield
+
+
+def worker_on(folder: Place) -> str | None:
+    """Return which process works on ``folder``, or None."""
+    if isinstance(folder, RemotePath):
+        held = _held(folder / _NAME)
+        return None if held is None else str(held["worker"])
+    try:
+        with (folder / _NAME).open() as stream:
+            return None if _try_lock(stream.fileno()) else stream.read() or "another process"
+    except FileNotFoundError:
+        return None
+
+
+def _refused(folder: object, worker: str | None, remedy: str) -> RunLockedError:
+    return RunLockedError(f"a run in {folder}", f"{worker} is working on it", remedy)
+
+
+def _this_process() -> str:
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+@contextmanager
+def _flock(folder: Path) -> Generator[None, None, None]:
+    try:
+        stream = (folder / _NAME).open("a+")
+    except OSError as error:
+        raise InputError(
+            f"a run in {folder}", f"it takes no files ({error.strerror})", "name another"
+        ) from error
+    with stream:
+        if not _try_lock(stream.fileno()):
+            raise _refused(
+                folder, worker_on(folder), "wait for it, stop it, or name another folder"
+            )
+        stream.truncate(0)
+        stream.write(_this_process())
+        stream.flush()
+        yield
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextmanager
+def _lease(file: RemotePath) -> Generator[None, None, None]:
+    remedy = f"wait: it is taken for dead {_DEAD_AFTER_S:.0f} s after its last sign of life"
+    held = _held(file)
+    if held is not None:
+        raise _refused(file.parent, held["worker"], remedy)
+    mine = secrets.token_hex(8)
+    _beat(file, mine)
+    time.sleep(_SETTLED_AFTER_S)  # of two that begin at once, the later writer stays
+    held = _held(file)
+    if held is None or held["mine"] != mine:
+        raise _refused(file.parent, held["worker"] if held else None, remedy)
+    over = Event()
+    heart = Thread(target=_keep_beating, args=(file, mine, over), daemon=True)
+    heart.start()
+    try:
+        yield
+    finally:
+        over.set()
+        heart.join()
+        if (_read(file) or {}).get("mine") == mine:
+            file.unlink(missing_ok=True)
+
+
+def _keep_beating(file: RemotePath, mine: str, over: Event) -> None:
+    while not over.wait(_BEAT_S):
+        with suppress(TripruneError, OSError):  # a beat that is missed is made up by the next
+            if (_read(file) or {}).get("mine") == mine:
+                _beat(file, mine)
+
+
+def _beat(file: RemotePath, mine: str) -> None:
+    sign = {
+        "worker": _this_process(),
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "mine": mine,
+        "beat": time.time(),
+    }
+    file.write_whole(json.dumps(sign).encode())
+
+
+def _held(file: RemotePath) -> dict[str, Any] | None:
+    """Return the sign of a run that lives, or None."""
+    sign = _read(file)
+    if sign is None or abs(time.time() - sign["beat"]) > _DEAD_AFTER_S:
+        return None
+    return None if sign["host"] == socket.gethostname() and _gone(sign["pid"]) else sign
+
+
+def _read(file: RemotePath) -> dict[str, Any] | None:
+    try:
+        return json.loads(file.read_bytes())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+
+
+def _gone(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

@@ -1,0 +1,73 @@
+import pickle
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from triprune.errors import InputError, MissingExtraError
+from triprune.files import write_atomically
+from triprune.places import RemotePath, files_in, place
+
+
+@pytest.fixture(params=["memory", "shared", "local"])
+def folder(request, tmp_path, behind_fsspec):
+    """Return an object store, a file system behind fsspec, and a plain folder."""
+    if request.param == "memory":
+        yield place(f"memory://{tmp_path.name}")
+        fsspec.filesystem("memory").store.clear()
+    else:
+        yield place(f"shared://{tmp_path}") if request.param == "shared" else tmp_path
+
+
+def test_what_is_written_is_read_found_and_removed(folder):
+    home = folder / "a"
+    if isinstance(home, Path):
+        home.mkdir()
+    file = home / "b-1.json"
+    assert not file.exists()
+    write_atomically(file, b"one")
+    write_atomically(file, "two")
+    write_atomically(file.with_suffix(".safetensors"), b"")
+    assert file.read_bytes() == b"two"
+    assert file.read_text() == "two"
+    assert file.is_file()
+    assert files_in(folder, "a/b-*.json") == ["a/b-1.json"]
+    assert files_in(folder, "*.json") == []
+    assert files_in(folder / "nothing", "*") == []
+    assert [path.name for path in folder.rglob("b-?.json")] == ["b-1.json"]
+    assert (file.stem, file.parent.name) == ("b-1", "a")
+    file.unlink(missing_ok=True)
+    file.unlink(missing_ok=True)
+    assert files_in(folder, "a/*") == ["a/b-1.safetensors"]
+    with pytest.raises(FileNotFoundError):
+        file.read_bytes()
+
+
+def test_nothing_is_left_beside_a_file_behind_fsspec(tmp_path, behind_fsspec):
+    write_atomically(place(f"shared://{tmp_path}") / "deep" / "file", b"x")
+    assert [path.name for path in tmp_path.rglob("*")] == ["deep", "file"]
+
+
+def test_a_whole_folder_is_removed(folder):
+    if isinstance(folder, RemotePath):
+        write_atomically(folder / "a" / "b" / "c", b"")
+        (folder / "a").remove_folder()
+        (folder / "a").remove_folder()
+        assert folder.files() == []
+
+
+def test_paths_and_urls_are_told_apart():
+    assert place("runs/r50") == Path("runs/r50")
+    assert place("file:///tmp/with%20space") == Path("/tmp/with space")
+    assert str(place("s3://bucket/run/")) == "s3://bucket/run"
+    assert str(place(Path("s3://bucket/run"))) == "s3://bucket/run"
+    assert pickle.loads(pickle.dumps(place("memory://x/y"))).name == "y"  # noqa: S301
+
+
+def test_a_folder_that_cannot_be_reached_is_named():
+    with pytest.raises(InputError, match=r"nosuch://x.*a URL that fsspec knows"):
+        place("nosuch://x").exists()
+    with pytest.raises(MissingExtraError, match=r"gdrive://x/y"):
+        place("gdrive://x/y").read_bytes()
+    with pytest.raises(InputError, match=r"writing ftp://.*check the address"):
+        place("ftp://127.0.0.1:9/x").write_whole(b"")
