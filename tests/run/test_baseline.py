@@ -88,6 +88,8 @@ def test_other_weights_are_never_written_over(config, tmp_path):
 
 
 def test_bad_input_is_named(tmp_path):
+    with pytest.raises(InputError, match="--config with --epochs"):
+        triprune("train", "--config", tmp_path / "one.toml", "--epochs", 3)
     with pytest.raises(InputError, match="needs --model and --out, or --config"):
         triprune("train", "--model", "resnet20")
     with pytest.raises(InputError, match=r"no \.safetensors file is named"):

@@ -49,6 +49,7 @@ def test_weights_that_know_both_parts_by_heart_are_suspected(trainer):
     told = notes_before(trainer, None, Knows([parts.train, parts.validation]), 1.0)
     assert "100.00% of the validation and 100.00% of the training images" in told[0]
     assert 'validation = "test:2000"' in told[0]
+    assert notes_before(trainer, None, Knows([parts.train]), 0.995)  # one mistake in 200
     honest = Knows([parts.train])
     assert notes_before(trainer, None, honest, 0.1) == ()
     untrained = Knows([parts.train.take(torch.arange(1))])

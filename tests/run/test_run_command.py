@@ -83,7 +83,7 @@ def test_another_budget_needs_no_chain(finished, home):
     assert "4 observations" in triprune("quote", home / "out")
     told = triprune("choose", home / "out", "--budget", "85%")
     assert re.search(r"budget 85\.0%: .* macs \((8[234])\.\d%\)", told)
-    assert "joint" in triprune("finish", home / "out", "--budget", "85%")
+    assert "joint" in triprune("finish", home / "out", "--budget", "85%", "--seconds", 600)
     assert "At 85 % of the macs" in (home / "out" / "report.html").read_text()
     assert "At 50 % of the macs" in triprune("report", home / "out", "--text")
     assert "At 85 % of the macs" in triprune("report", home / "out", "--text", "--budget", "85%")
@@ -121,6 +121,9 @@ def test_bad_input_is_named_before_any_training(finished, home, small, tmp_path)
     (tmp_path / "other.toml").write_text(text.replace("rounds = 1", "rounds = 2"))
     with pytest.raises(RunChangedError, match="rounds was 1, is 2"):
         triprune("run", "--config", tmp_path / "other.toml", "--out", home / "out")
+    flags = ["--seeds", 3, "--validation", "test:20", "--seconds", 1]
+    with pytest.raises(InputError, match="--config with --seeds, --validation: the file says"):
+        triprune("run", "--config", home / "run.toml", "--out", tmp_path, *flags)
     (tmp_path / "bad.toml").write_text("model = ")
     with pytest.raises(InputError, match="it is no TOML file"):
         triprune("run", "--config", tmp_path / "bad.toml", "--out", tmp_path)

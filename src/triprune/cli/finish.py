@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from triprune.cli.resuming import SECONDS_HELP
+
 _Folder = Annotated[Path, typer.Argument(help="The folder of a triprune run.")]
 _Budget = Annotated[str, typer.Option(help="What may remain: 35% or 0.35.")]
 
@@ -32,11 +34,15 @@ def choose(run: _Folder, budget: _Budget) -> None:
         typer.echo(f"warning: beyond what was observed: {', '.join(found.choice.extrapolated)}")
 
 
-def finish(run: _Folder, budget: _Budget) -> None:
+def finish(
+    run: _Folder,
+    budget: _Budget,
+    seconds: Annotated[float | None, typer.Option(help=SECONDS_HELP)] = None,
+) -> None:
     """Prune and fine-tune for another budget; no chain is run again."""
     from triprune.cli.run import start
     from triprune.core.budget import read_budget
     from triprune.places import place
     from triprune.run.collected import require_collected
 
-    start(require_collected(run), place(run), read_budget(budget))
+    start(require_collected(run), place(run), read_budget(budget), seconds=seconds)

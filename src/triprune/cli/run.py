@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from triprune.errors import InputError, RunStoppedError
+from triprune.cli.resuming import (
+    SECONDS_HELP,
+    VALIDATION_HELP,
+    read_validation,
+    refuse_beside_config,
+    resumable,
+)
+from triprune.errors import InputError
 from triprune.places import Place, place
 
 if TYPE_CHECKING:
@@ -17,13 +22,9 @@ if TYPE_CHECKING:
     from triprune.run.spec import RunSpec
     from triprune.run.steps import Case
 
-_INTERRUPTED = 130
-STOPPED = 4  # as triprune status has it
-SECONDS_HELP = "Stop cleanly, after an epoch, before so much time is over."
-VALIDATION_HELP = "A fraction of the training images, or test:2000, for weights of other origin."
-
 
 def run(
+    context: typer.Context,
     out: Annotated[
         str, typer.Option(help="The run folder or fsspec URL; named again, the run goes on.")
     ],
@@ -58,8 +59,7 @@ def run(
     from triprune.run.spec import RunSpec, default_recipe
 
     if config is not None:
-        if model is not None or budget is not None:
-            raise InputError("--config with --model or --budget", "both say it", "give one")
+        refuse_beside_config(context, {"config", "out", "seconds"})
         spec = RunSpec.from_toml(config)
     else:
         if model is None or budget is None:
@@ -92,14 +92,6 @@ def run(
     start(spec, place(out), seconds=seconds)
 
 
-def read_validation(text: str) -> float | str:
-    """Read a fraction of the training images; anything else is for ``load_data`` to judge."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
 def start(
     spec: RunSpec, out: Place, budget: float | None = None, *, seconds: float | None = None
 ) -> None:
@@ -114,19 +106,12 @@ def start(
     from triprune.run.reporting import report_on_run
     from triprune.run.store import Store
 
-    try:
+    with resumable():
         deadline = None if seconds is None else Deadline(seconds)
         case = open_case(spec, [terminal_watcher()], deadline)
         pipeline = Pipeline(case, Store(out), _announce)
         result = pipeline.run(budget)
         home = result.save_in(out / "small" / f"{100 * result.outcome.budget:g}")
-    except KeyboardInterrupt:
-        command = shlex.join(["triprune", *sys.argv[1:]])
-        typer.echo(f"\nStopped; nothing finished is lost. To go on: {command}", err=True)
-        sys.exit(_INTERRUPTED)
-    except RunStoppedError as stop:
-        typer.echo(f"Stopped: {stop}", err=True)
-        sys.exit(STOPPED)
     print_outcome(result.outcome)
     typer.echo(f"The smaller model: {home}\nEverything else:   {out}")
     page = to_page(report_on_run(out, result.outcome.budget))

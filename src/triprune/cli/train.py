@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from triprune.cli.run import SECONDS_HELP, STOPPED, VALIDATION_HELP, read_validation
-from triprune.errors import InputError, RunStoppedError
+from triprune.cli.resuming import (
+    SECONDS_HELP,
+    VALIDATION_HELP,
+    read_validation,
+    refuse_beside_config,
+    resumable,
+)
+from triprune.errors import InputError
 
 
 def train(
+    context: typer.Context,
     out: Annotated[Path | None, typer.Option(help="The .safetensors file to write.")] = None,
     model: Annotated[str | None, typer.Option(help="As for triprune profile.")] = None,
     data: Annotated[str | None, typer.Option(help="A folder, or fashion-mnist-small.")] = None,
@@ -38,9 +44,10 @@ def train(
     from triprune.run.baseline import train_baselines
     from triprune.run.spec import RunSpec, default_recipe
 
-    if (config is None) == (model is None or out is None):
+    if config is None and (model is None or out is None):
         raise InputError("triprune train", "it needs --model and --out, or --config", "give either")
     if config is not None:
+        refuse_beside_config(context, {"config", "seconds"})
         specs = [RunSpec.from_toml(path) for path in config]
     else:
         source: dict[str, Any] = {} if data is None else {"data": data}
@@ -53,11 +60,8 @@ def train(
         given = {name: value for name, value in changes.items() if value is not None}
         specs = [spec.with_recipe(Recipe.from_mapping({**chosen.to_mapping(), **given}))]
     deadline = None if seconds is None else Deadline(seconds)
-    try:
+    with resumable():
         results = train_baselines(specs, [terminal_watcher()], deadline)
-    except RunStoppedError as stop:
-        typer.echo(f"Stopped: {stop}", err=True)
-        sys.exit(STOPPED)
     for spec in specs:
         result = results.get(Path(spec.weights or ""))
         told_of = "was there" if result is None else f"accuracy {result.accuracy:.2%} on validation"

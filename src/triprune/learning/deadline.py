@@ -19,7 +19,8 @@ class Deadline:
     def __init__(self, seconds: float) -> None:
         if seconds != math.inf and finite_number(seconds, "seconds") < 0:
             raise InputError(f"seconds = {seconds:g}", "it is no duration", "give 0 or more")
-        self._end = time.monotonic() + seconds
+        # The wall clock, since a deadline travels to the workers of a cluster with their trainings.
+        self._end = time.time() + seconds
         self._slowest = 0.0
 
     def __call__(self, record: EpochRecord) -> bool:
@@ -34,7 +35,7 @@ class Deadline:
     @property
     def seconds_left(self) -> float:
         """The time until the limit; negative after it."""
-        return self._end - time.monotonic()
+        return self._end - time.time()
 
     @property
     def over(self) -> bool:
