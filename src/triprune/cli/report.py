@@ -11,6 +11,7 @@ from triprune.errors import InputError
 
 if TYPE_CHECKING:
     from triprune.report.contents import Report
+    from triprune.report.payload import Drawn
 
 _PIPED, _NARROWEST = 120, 60
 """Characters a line where no terminal says, and at least."""
@@ -38,14 +39,7 @@ def report(
     found = read_source(source, None if budget is None else read_budget(budget))
     drawn = Drawn.of(found)
     if figures is not None:
-        from triprune.files import write_atomically
-        from triprune.report.figures import as_bytes
-        from triprune.report.figures import figures as draw
-
-        figures.mkdir(parents=True, exist_ok=True)
-        for name, figure in draw(found, drawn).items():
-            for kind in ("png", "pdf"):
-                typer.echo(write_atomically(figures / f"{name}.{kind}", as_bytes(figure, kind)))
+        _draw(found, drawn, figures)
     if text:
         from rich.console import Console
 
@@ -59,6 +53,22 @@ def report(
     from triprune.report.page import to_page
 
     typer.echo(write_atomically(out or _place(source), to_page(found, drawn)))
+
+
+def _draw(found: Report, drawn: Drawn, folder: Path) -> None:
+    """Write every figure as PNG and PDF."""
+    from triprune.files import write_atomically
+    from triprune.report.figures import as_bytes, figures
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"figures in {folder}", f"it cannot be a folder ({error.strerror})", "name another"
+        ) from error
+    for name, figure in figures(found, drawn).items():
+        for kind in ("png", "pdf"):
+            typer.echo(write_atomically(folder / f"{name}.{kind}", as_bytes(figure, kind)))
 
 
 def read_source(source: Path, budget: float | None = None) -> Report:

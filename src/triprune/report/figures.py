@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from triprune.core.scale import AXES, Scale
+from triprune.report.bitmap import heat, shown
 from triprune.report.budget_curves import COLOURS, label_of
 from triprune.report.contents import Report
 from triprune.report.payload import Drawn
@@ -41,6 +42,7 @@ def figures(report: Report, drawn: Drawn | None = None) -> dict[str, Figure]:
         "surface": _surface,
         "learning": _learning,
         "layers": _layers,
+        "feature-maps": _feature_maps,
     }
     with rc_context(_STYLE):
         made = {name: make(report, drawn) for name, make in makers.items()}
@@ -208,6 +210,26 @@ def _layers(report: Report, drawn: Drawn) -> Figure | None:
     axes.bar(places, gone, color=COLOURS["depth"], alpha=0.45, label="gone with its block")
     axes.set(xlabel="convolutions, from input to output", ylabel="channels")
     axes.legend()
+    return figure
+
+
+def _feature_maps(report: Report, drawn: Drawn) -> Figure | None:
+    """Return the last convolution's maps (Wang et al. 2021, Figure 6)."""
+    del drawn
+    found = report.gallery
+    if found is None:
+        return None
+    rows = {"image": [shown(image) for image in found.images]}
+    rows |= {label_of(name): [heat(one) for one in maps] for name, maps in found.maps.items()}
+    figure = Figure(figsize=(1.3 + 0.9 * len(found.labels), 0.9 * len(rows)), layout="constrained")
+    grid = figure.subplots(len(rows), len(found.labels), squeeze=False)
+    for line, (name, pictures) in zip(grid, rows.items(), strict=True):
+        for axes, picture in zip(line, pictures, strict=True):
+            axes.imshow(picture, cmap="gray")
+            axes.set(xticks=[], yticks=[])
+            axes.grid(visible=False)
+            axes.spines[:].set_visible(False)
+        line[0].set_ylabel(name, rotation=0, ha="right", va="center")
     return figure
 
 

@@ -6,6 +6,9 @@ import html
 
 from triprune.report.tables import Table
 
+_MOST_ROWS = 1000
+"""More than anybody reads; a page stays small."""
+
 _VOID = {"img", "input", "meta"}
 
 
@@ -43,6 +46,7 @@ def joined(*children: str) -> Markup:
 def table(content: Table) -> Markup:
     """Return a table that scrolls inside its own box."""
     head = element("tr", *(element("th", name, scope="col") for name in content.columns))
+    shown = content.rows[:_MOST_ROWS]
     rows = [
         element(
             "tr",
@@ -50,9 +54,11 @@ def table(content: Table) -> Markup:
             *(element("td", cell) for cell in row[1:]),
             class_="joint" if row[0].startswith("joint") else None,
         )
-        for row in content.rows
+        for row in shown
     ]
     told = f"{content.title}; {content.note}" if content.note else content.title
+    if len(shown) < len(content.rows):
+        told += f"; the first {len(shown):,} of {len(content.rows):,} rows"
     parts = element("caption", told), element("thead", head), element("tbody", *rows)
     return element(
         "div",

@@ -35,7 +35,8 @@ class Drawn:
         quoter = Quoter(report.predictor, report.cost, report.lattice)
         picture = budget_picture(quoter, report.observations)
         reached = [quote.choice.scale for quote in picture.curves[0].quotes]
-        reached += [Scale(*report.predictor.observed)]
+        reached += [quote.choice.scale for quote in report.chosen]
+        reached.append(Scale(*report.predictor.observed))
         depth, width, resolution = (min(getattr(s, axis) for s in reached) for axis in AXES)
         tables = axis_tables(report.predictor, report.lattice, (depth, width, resolution))
         return cls(picture, slices(report.predictor, report.observations), tables)

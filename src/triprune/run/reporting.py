@@ -16,7 +16,6 @@ from triprune.core.scale import AXES, Scale
 from triprune.errors import InputError
 from triprune.places import Place
 from triprune.report.contents import (
-    Compared,
     Comparison,
     Gallery,
     Layer,
@@ -24,13 +23,13 @@ from triprune.report.contents import (
     Report,
     SpeedTest,
     Surgery,
-    Timed,
 )
 from triprune.run.artifacts import Bench, Chosen, Fitted, Outcome, Survey, TrainedModel
 from triprune.run.feature_maps import FeatureMaps
 from triprune.run.file_report import made_now
 from triprune.run.origin import Origin
 from triprune.run.progress import Status, status
+from triprune.run.shown import comparison, fullness, learning_curve, speed_test
 from triprune.run.store import Store
 
 
@@ -130,23 +129,25 @@ class _Folder:
         best: dict[float, Outcome] = {}
         for outcome in self.status.outcomes:
             before = best.get(outcome.budget)
-            if before is None or _fullness(outcome) > _fullness(before):
+            if before is None or fullness(outcome) > fullness(before):
                 best[outcome.budget] = outcome
         ordered = sorted(best, key=lambda budget: (budget != self.budget, -budget))
-        return tuple(_comparison(best[budget]) for budget in ordered)
+        return tuple(comparison(best[budget]) for budget in ordered)
 
     def _speed(self) -> tuple[SpeedTest, ...]:
-        return tuple(_speed_test(self.store.read(k, Bench)) for k in self.store.keys("bench/*"))
+        return tuple(speed_test(self.store.read(k, Bench)) for k in self.store.keys("bench/*"))
 
     def _curves(self, rounds: list[tuple[str, int, TrainedModel]]) -> tuple[LearningCurve, ...]:
         found = [
-            _curve(f"{axis}, round {number}: {getattr(each.plan.realised, axis):.2f}", axis, each)
+            learning_curve(
+                f"{axis}, round {number}: {getattr(each.plan.realised, axis):.2f}", axis, each
+            )
             for axis, number, each in rounds
         ]
         for spends in ("joint", *AXES):
             for key in self.store.keys(f"{self.home}/{spends}-seed-*"):
                 seed = key.rsplit("-", 1)[1]
-                found.append(_curve(f"{spends}, seed {seed}", "final", self._trained(key)))
+                found.append(learning_curve(f"{spends}, seed {seed}", "final", self._trained(key)))
         return tuple(curve for curve in found if curve.losses)
 
     def _surgery(self, known: Survey) -> Surgery:
@@ -213,40 +214,3 @@ class _Folder:
             pairs = [("command", origin.command), ("begun", origin.begun), *pairs]
             pairs += [("versions", versions), ("machine", machine)]
         return (*pairs, *made_now())
-
-
-def _fullness(outcome: Outcome) -> int:
-    return sum(len(row.accuracies) for row in outcome.rows)
-
-
-def _comparison(outcome: Outcome) -> Comparison:
-    models = tuple(
-        Compared(r.name, r.scale, r.resolution_px, r.accuracies, r.macs, r.params, r.latency_ms)
-        for r in outcome.rows
-    )
-    device = outcome.latency_device
-    return Comparison(outcome.budget, models, device, outcome.epochs, outcome.paper_epochs)
-
-
-def _speed_test(bench: Bench) -> SpeedTest:
-    rows = tuple(
-        Timed(
-            row.name,
-            row.budget,
-            row.batch_size,
-            row.median_ms,
-            row.lower_ms,
-            row.upper_ms,
-            bench.speed_up(row),
-            row.peak_bytes,
-        )
-        for row in bench.rows
-    )
-    versions = ", ".join(f"{name} {found}" for name, found in bench.versions.items())
-    machine = f"{bench.hardware}, {bench.threads} threads, {versions}"
-    return SpeedTest(bench.device, bench.runtime, machine, bench.date, rows)
-
-
-def _curve(name: str, group: str, trained: TrainedModel) -> LearningCurve:
-    losses = tuple(epoch.loss for epoch in trained.history)
-    return LearningCurve(name, group, losses, tuple(epoch.accuracy for epoch in trained.history))

@@ -1,0 +1,47 @@
+"""Owns turning stored artifacts into what a report shows; reads no file."""
+
+from __future__ import annotations
+
+from triprune.report.contents import Compared, Comparison, LearningCurve, SpeedTest, Timed
+from triprune.run.artifacts import Bench, Outcome, TrainedModel
+
+
+def fullness(outcome: Outcome) -> int:
+    """Return how many trained models an outcome speaks of."""
+    return sum(len(row.accuracies) for row in outcome.rows)
+
+
+def comparison(outcome: Outcome) -> Comparison:
+    """Return an outcome as a report compares it."""
+    models = tuple(
+        Compared(r.name, r.scale, r.resolution_px, r.accuracies, r.macs, r.params, r.latency_ms)
+        for r in outcome.rows
+    )
+    device = outcome.latency_device
+    return Comparison(outcome.budget, models, device, outcome.epochs, outcome.paper_epochs)
+
+
+def speed_test(bench: Bench) -> SpeedTest:
+    """Return a bench as a report shows it."""
+    rows = tuple(
+        Timed(
+            row.name,
+            row.budget,
+            row.batch_size,
+            row.median_ms,
+            row.lower_ms,
+            row.upper_ms,
+            bench.speed_up(row),
+            row.peak_bytes,
+        )
+        for row in bench.rows
+    )
+    versions = ", ".join(f"{name} {found}" for name, found in bench.versions.items())
+    machine = f"{bench.hardware}, {bench.threads} threads, {versions}"
+    return SpeedTest(bench.device, bench.runtime, machine, bench.date, rows)
+
+
+def learning_curve(name: str, group: str, trained: TrainedModel) -> LearningCurve:
+    """Return the epochs of a trained model."""
+    losses = tuple(epoch.loss for epoch in trained.history)
+    return LearningCurve(name, group, losses, tuple(epoch.accuracy for epoch in trained.history))
