@@ -128,14 +128,14 @@ def _axes(report: Report, drawn: Drawn) -> Figure | None:
         low, high = above.get_ylim()
         above.set_ylim(max(low, limits[0] - room), min(high, limits[1] + room))
         _scores(above, report)
+        kept = [s.kept for s in cut.seen]
+        residuals = [(100 if report.in_percent else 1) * s.residual for s in cut.seen]
         below.axhline(0.0, color=_OTHER, lw=0.8)
-        below.vlines([s.kept for s in cut.seen], 0.0, [s.residual for s in cut.seen], color=colour)
-        below.plot(
-            [s.kept for s in cut.seen], [s.residual for s in cut.seen], "o", color=colour, ms=4
-        )
+        below.vlines(kept, 0.0, residuals, color=colour)
+        below.plot(kept, residuals, "o", color=colour, ms=4)
         below.set(xlabel=f"{cut.axis} kept")
     grid[0][0].set_ylabel("accuracy")
-    grid[1][0].set_ylabel("residual")
+    grid[1][0].set_ylabel("residual, points" if report.in_percent else "residual")
     return figure
 
 
@@ -205,7 +205,8 @@ def _layers(report: Report, drawn: Drawn) -> Figure | None:
     axes = figure.add_subplot()
     places = np.arange(len(layers))
     gone = [layer.whole if not layer.kept else 0 for layer in layers]
-    axes.bar(places, [layer.whole for layer in layers], color=COLOURS["width"], alpha=0.22)
+    cut = [layer.whole if layer.kept else 0 for layer in layers]
+    axes.bar(places, cut, color=COLOURS["width"], alpha=0.22, label="cut")
     axes.bar(places, [layer.kept for layer in layers], color=COLOURS["width"], label="kept")
     axes.bar(places, gone, color=COLOURS["depth"], alpha=0.45, label="gone with its block")
     axes.set(xlabel="convolutions, from input to output", ylabel="channels")
