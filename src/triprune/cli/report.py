@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triprune.errors import InputError
+from triprune.places import Place, RemotePath, place
 
 if TYPE_CHECKING:
     from triprune.report.contents import Report
@@ -52,7 +53,7 @@ def report(
     from triprune.files import write_atomically
     from triprune.report.page import to_page
 
-    typer.echo(write_atomically(out or _place(source), to_page(found, drawn)))
+    typer.echo(write_atomically(out or _home(source), to_page(found, drawn)))
 
 
 def _draw(found: Report, drawn: Drawn, folder: Path) -> None:
@@ -73,10 +74,10 @@ def _draw(found: Report, drawn: Drawn, folder: Path) -> None:
 
 def read_source(source: Path, budget: float | None = None) -> Report:
     """Return the report on a run folder, or on a CSV, which needs no torch."""
-    if source.is_dir():
+    if _is_folder(source):
         from triprune.run.reporting import report_on_run
 
-        return report_on_run(source, budget)
+        return report_on_run(place(source), budget)
     if budget is not None:
         raise InputError("a budget of a CSV", "nothing was finished for it", "leave --budget out")
     from triprune.run.file_report import report_on_file
@@ -84,6 +85,12 @@ def read_source(source: Path, budget: float | None = None) -> Report:
     return report_on_file(source)
 
 
-def _place(source: Path) -> Path:
+def _is_folder(source: Path) -> bool:
+    where = place(source)
+    return isinstance(where, RemotePath) or where.is_dir()
+
+
+def _home(source: Path) -> Place:
     """Return where a page goes unless it is told: into the run, or beside the CSV."""
-    return source / "report.html" if source.is_dir() else source.with_suffix(".report.html")
+    folder = _is_folder(source)
+    return place(source) / "report.html" if folder else source.with_suffix(".report.html")
