@@ -14,22 +14,14 @@ step elsewhere.
 from __future__ import annotations
 
 import argparse
-import shlex
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
-import torch
-
 from bundles import pack, unpack
-from machine import circumstances, write_json
+from paper_calls import Call, command_of
 from triprune.core.budget import read_budget
 from triprune.errors import RunError, RunStoppedError, TripruneError
 from triprune.learning.deadline import Deadline
-from triprune.learning.progress import EpochRecord, PlainLines
 from triprune.run.artifacts import Fitted, Survey
 from triprune.run.baseline import train_baselines
 from triprune.run.executors.opening import open_executor
@@ -40,53 +32,6 @@ from triprune.run.store import Store
 from triprune.run.trainer import ImageTrainer
 
 RUNS = Path("runs")
-_TOLD_EVERY = 10.0
-
-
-@dataclass(slots=True)
-class Call:
-    """What one call did to one run: wall-clock seconds and epochs of each stage."""
-
-    command: str
-    stage: str = "open"
-    seconds: dict[str, float] = field(default_factory=dict)
-    epochs: dict[str, int] = field(default_factory=dict)
-    lines: PlainLines = field(default_factory=lambda: PlainLines(sys.stdout))
-    told: float = 0.0
-
-    @contextmanager
-    def timed(self, stage: str) -> Iterator[None]:
-        """Count what happens inside as ``stage``."""
-        self.stage, begun = stage, time.monotonic()
-        try:
-            yield
-        finally:
-            spent = round(time.monotonic() - begun, 1)
-            self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
-            print(f"[{stage}: {spent:.1f} s, {self.epochs.get(stage, 0)} epochs]", flush=True)
-
-    def on_epoch(self, training: str, record: EpochRecord) -> None:
-        """Count the epoch; print one now and then."""
-        self.epochs[self.stage] = self.epochs.get(self.stage, 0) + 1
-        if time.monotonic() - self.told > _TOLD_EVERY or record.epoch == record.epochs:
-            self.told = time.monotonic()
-            self.lines.on_epoch(training, record)
-
-    def on_end(self, training: str, note: str) -> None:
-        """Print the end."""
-        self.lines.on_end(training, note)
-
-    def write(self, folder: Path) -> None:
-        """Write the call down in the run's folder."""
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        facts = circumstances(device)
-        content = {
-            "command": self.command,
-            "circumstances": facts,
-            "seconds": self.seconds,
-            "epochs": self.epochs,
-        }
-        write_json(folder / "calls" / f"{facts['date'].replace(':', '-')}.json", content)
 
 
 def main() -> None:
@@ -97,8 +42,7 @@ def main() -> None:
     if settings.unpack is not None:
         unpack(settings.unpack, RUNS)
     deadline = Deadline(settings.seconds)
-    configs = [Path(each) for each in settings.what]
-    specs = {RUNS / config.stem: read_spec(config, settings.data) for config in configs}
+    specs = dict(read_spec(Path(config), settings) for config in settings.what)
     try:
         if settings.action == "choose":
             for folder, spec in specs.items():
@@ -115,9 +59,23 @@ def main() -> None:
                 print(f"{bundle}: {bundle.stat().st_size:,} bytes", flush=True)
 
 
-def read_spec(config: Path, data: str | None) -> RunSpec:
+def read_spec(config: Path, settings: argparse.Namespace) -> tuple[Path, RunSpec]:
+    """Return where the run of a config lives, and what it is."""
     spec = RunSpec.from_toml(config)
-    return spec if data is None else replace(spec, data=data)
+    if settings.data is not None:
+        spec = replace(spec, data=settings.data)
+    if not settings.rehearse:
+        return RUNS / config.stem, spec
+    if settings.baseline and spec.weights is not None:
+        weights = Path(spec.weights)
+        spec = replace(spec, weights=str(weights.with_stem(f"{weights.stem}-rehearsal")))
+    return RUNS / f"{config.stem}-rehearsal", rehearsal(spec)
+
+
+def rehearsal(spec: RunSpec) -> RunSpec:
+    """Return the run with all its steps and hardly any epochs: what fails, fails in a minute."""
+    recipe = replace(spec.settings.recipe, epochs=2, round_epochs=1, final_epochs=1)
+    return replace(spec, settings=replace(spec.settings, rounds=1, seeds=2, recipe=recipe))
 
 
 def run(specs: dict[Path, RunSpec], settings: argparse.Namespace, deadline: Deadline) -> None:
@@ -209,15 +167,6 @@ def open_pipeline(
     return Pipeline(replace(case, trainer=trainer), Store(folder))
 
 
-def command_of(settings: argparse.Namespace) -> str:
-    """Return the command that does the same elsewhere: without this machine's own folders."""
-    words = ["python", "benchmarks/paper_run.py", settings.action, *settings.what]
-    words += ["--baseline"] if settings.baseline else []
-    words += [word for each in settings.budget or () for word in ("--budget", each)]
-    words += [] if settings.until == "finish" else ["--until", settings.until]
-    return shlex.join([*words, "--seconds", f"{settings.seconds:g}"])
-
-
 def budgets_of(spec: RunSpec, settings: argparse.Namespace) -> list[float]:
     return [read_budget(each) for each in settings.budget or [spec.settings.budget]]
 
@@ -255,6 +204,11 @@ def parse() -> argparse.Namespace:
         "--until", choices=["baseline", "collect", "choose", "finish"], default="finish"
     )
     parser.add_argument("--baseline", action="store_true", help="train weights that are missing")
+    parser.add_argument(
+        "--rehearse",
+        action="store_true",
+        help="every step with hardly any epochs, in NAME-rehearsal",
+    )
     parser.add_argument("--budget", action="append", help="instead of the config's; repeatable")
     parser.add_argument("--data", help="instead of the config's")
     parser.add_argument("--unpack", type=Path, help="folder of bundles to begin from")

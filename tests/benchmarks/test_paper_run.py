@@ -77,6 +77,14 @@ def test_a_run_in_slices_on_two_machines(run, places):
     assert all(call["circumstances"]["torch"] for call in calls)
 
 
+def test_a_rehearsal_takes_every_step_in_a_folder_of_its_own(run, places):
+    told = run("paper_run.py", "run", "small.toml", "--baseline", "--rehearse", cwd=places[0])
+    assert "small-rehearsal: epoch 2/2" in told
+    runs = {path.name for path in (places[0] / "runs").iterdir()}
+    assert runs == {"baselines", "small-rehearsal"}
+    assert len(list((places[0] / "runs" / "small-rehearsal" / "chains").glob("*.json"))) == 3
+
+
 def test_what_cannot_be_done_is_named(run, places):
     with pytest.raises(AssertionError, match="there is no such file"):
         run("paper_run.py", "run", "small.toml", cwd=places[0])

@@ -1,0 +1,74 @@
+"""Owns what a call of paper_run.py says and leaves behind: its seconds, epochs and machine."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from machine import circumstances, write_json
+from triprune.learning.progress import EpochRecord, PlainLines
+
+_TOLD_EVERY = 10.0
+
+
+@dataclass(slots=True)
+class Call:
+    """What one call did to one run: wall-clock seconds and epochs of each stage."""
+
+    command: str
+    stage: str = "open"
+    seconds: dict[str, float] = field(default_factory=dict)
+    epochs: dict[str, int] = field(default_factory=dict)
+    lines: PlainLines = field(default_factory=lambda: PlainLines(sys.stdout))
+    told: float = 0.0
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Count what happens inside as ``stage``."""
+        self.stage, begun = stage, time.monotonic()
+        try:
+            yield
+        finally:
+            spent = round(time.monotonic() - begun, 1)
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
+            print(f"[{stage}: {spent:.1f} s, {self.epochs.get(stage, 0)} epochs]", flush=True)
+
+    def on_epoch(self, training: str, record: EpochRecord) -> None:
+        """Count the epoch; print one now and then."""
+        self.epochs[self.stage] = self.epochs.get(self.stage, 0) + 1
+        if time.monotonic() - self.told > _TOLD_EVERY or record.epoch == record.epochs:
+            self.told = time.monotonic()
+            self.lines.on_epoch(training, record)
+
+    def on_end(self, training: str, note: str) -> None:
+        """Print the end."""
+        self.lines.on_end(training, note)
+
+    def write(self, folder: Path) -> None:
+        """Write the call down in the run's folder."""
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        facts = circumstances(device)
+        content = {
+            "command": self.command,
+            "circumstances": facts,
+            "seconds": self.seconds,
+            "epochs": self.epochs,
+        }
+        write_json(folder / "calls" / f"{facts['date'].replace(':', '-')}.json", content)
+
+
+def command_of(settings: argparse.Namespace) -> str:
+    """Return the command that does the same elsewhere: without this machine's own folders."""
+    words = ["python", "benchmarks/paper_run.py", settings.action, *settings.what]
+    words += [f"--{each}" for each in ("baseline", "rehearse") if getattr(settings, each)]
+    words += [word for each in settings.budget or () for word in ("--budget", each)]
+    words += [] if settings.until == "finish" else ["--until", settings.until]
+    return shlex.join([*words, "--seconds", f"{settings.seconds:g}"])
