@@ -62,7 +62,11 @@ class Call:
             "seconds": self.seconds,
             "epochs": self.epochs,
         }
-        write_json(folder / "calls" / f"{facts['date'].replace(':', '-')}.json", content)
+        ended = facts["date"].replace(":", "-")
+        path = folder / "calls" / f"{ended}.json"
+        while path.exists():  # two stages may end within a second
+            path = path.with_stem(f"{path.stem}-")
+        write_json(path, content)
 
 
 def command_of(settings: argparse.Namespace) -> str:
