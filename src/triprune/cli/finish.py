@@ -14,7 +14,7 @@ _Budget = Annotated[str, typer.Option(help="What may remain: 35% or 0.35.")]
 
 
 def choose(run: _Folder, budget: _Budget) -> None:
-    """Tell which scale another budget buys, by macs measured on the model; trains nothing."""
+    """Tell which scale another budget buys, by costs measured on the model; trains nothing."""
     from triprune.core.budget import read_budget
     from triprune.run.collected import open_finished
     from triprune.run.steps import choose as choose_step
@@ -24,10 +24,12 @@ def choose(run: _Folder, budget: _Budget) -> None:
     found = choose_step(case, known, fitted, budget=remaining)
     assert found.choice is not None
     scale, (low, high) = found.choice.scale, found.choice.interval
+    by = case.settings.cost
+    paid = "" if by == "macs" else f"{found.choice.cost:.1%} of the cost by {by}; "
     typer.echo(
         f"budget {remaining:.1%}: depth {scale.depth:.3f}, width {scale.width:.3f}, "
         f"resolution {scale.resolution:.3f}; {found.macs:,} macs "
-        f"({found.macs / known.macs:.1%}); accuracy {found.choice.predicted_accuracy:.2%} "
+        f"({found.macs / known.macs:.1%}); {paid}accuracy {found.choice.predicted_accuracy:.2%} "
         f"({low:.2%} to {high:.2%})"
     )
     if found.choice.extrapolated:

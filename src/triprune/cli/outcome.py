@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from triprune.run.artifacts import Outcome, Row
 
 
+_NOUN = {"macs": "macs", "params": "params", "latency": "latency", "paper": "cost d·w²·r²"}
+
+
 def print_outcome(outcome: Outcome) -> None:
     """Print the table, the epochs and every note."""
     from rich.console import Console
@@ -35,19 +38,24 @@ def _table(outcome: Outcome) -> Table:
         box=None,
         header_style="bold",
         pad_edge=False,
+        title=f"budget {outcome.budget:.4g} of the {_NOUN[outcome.cost]}",
+        title_justify="left",
         caption=f"test accuracy{spread}; latency on {outcome.latency_device}, batch of 1",
     )
     table.add_column("", no_wrap=True)
     for name in ("accuracy", "macs (M)", "params (k)", "ms", "px", "kept d/w/r"):
         table.add_column(name, justify="right", no_wrap=True)
-    original = outcome.row("original").macs
+    original = outcome.row("original")
     for row in outcome.rows:
+        share = row.params / original.params, row.latency_ms / original.latency_ms
+        params = f" ({share[0]:.1%})" if outcome.cost == "params" else ""
+        latency = f" ({share[1]:.1%})" if outcome.cost == "latency" else ""
         table.add_row(
             row.name,
             _accuracy(row),
-            f"{row.macs / 1e6:.2f} ({row.macs / original:.1%})",
-            f"{row.params / 1e3:.1f}",
-            f"{row.latency_ms:.2f}",
+            f"{row.macs / 1e6:.2f} ({row.macs / original.macs:.1%})",
+            f"{row.params / 1e3:.1f}{params}",
+            f"{row.latency_ms:.2f}{latency}",
             str(row.resolution_px),
             "/".join(f"{x:.2f}" for x in row.scale),
         )

@@ -42,7 +42,9 @@ def run(
         str | None, typer.Option(help="cifar10, tiny-imagenet, imagenet or demo.")
     ] = None,
     effort: Annotated[str, typer.Option(help="paper, standard or quick.")] = "standard",
-    cost: Annotated[str, typer.Option(help="macs (measured) or paper (d·w²·r²).")] = "macs",
+    cost: Annotated[
+        str, typer.Option(help="macs, params, latency (all measured) or paper (d·w²·r²).")
+    ] = "macs",
     executor: Annotated[str, typer.Option(help="inline, side-by-side or ray.")] = "side-by-side",
     ray_address: Annotated[
         str | None, typer.Option(help="Where a Ray cluster answers; else this machine's.")

@@ -119,7 +119,7 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The scale that a budget buys, with the macs that were measured there.
+    """The scale that a budget buys, with the macs that were counted there.
 
     ``spends`` is "joint" or the one axis that the budget is spent on. ``choice`` is None where
     that axis alone cannot meet the budget; ``note`` says so.
@@ -182,6 +182,8 @@ class Outcome:
     epochs: int
     paper_epochs: int
     notes: tuple[str, ...] = ()
+    cost: str = "macs"
+    """What the budget is a part of."""
 
     def row(self, name: str) -> Row:
         """Return the line called ``name``."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from triprune.core.cost import paper_cost
 from triprune.core.scale import AXES
 from triprune.learning.images import ImageSet
 from triprune.learning.job import Job
@@ -36,7 +37,8 @@ def estimate(case: Case, known: Survey) -> Estimate:
     finals = controls * case.settings.seeds
     a_round, a_final = case.trainer.epochs(False), case.trainer.epochs(True)
     # A smaller model takes about its share of the macs, on a machine that is kept busy.
-    whole = a_round * sum(known.cost(s) for s in scales) + a_final * finals * case.settings.budget
+    part = known.cost if case.settings.cost == "macs" else paper_cost
+    whole = a_round * sum(map(part, scales)) + a_final * finals * case.settings.budget
     speed = _seconds_per_epoch(case)
     return Estimate(
         rounds=len(scales),

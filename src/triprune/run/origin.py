@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from triprune import __version__
+from triprune.network.hardware import processor_name
 from triprune.run.artifacts import Parts
 
 _PACKAGES = ("torch", "numpy", "scipy")
@@ -67,7 +68,7 @@ def _version(package: str) -> str:
 
 def _hardware() -> dict[str, str]:
     found = {
-        "processor": _processor(),
+        "processor": processor_name(),
         "cores": str(len(os.sched_getaffinity(0))),
         "system": f"{platform.system()} {platform.machine()}",
     }
@@ -75,13 +76,3 @@ def _hardware() -> dict[str, str]:
         names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
         found["gpu"] = ", ".join(names)
     return found
-
-
-def _processor() -> str:
-    """Return the processor's name; Linux tells it in a file only."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
-    except OSError:
-        lines = list[str]()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()

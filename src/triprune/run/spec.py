@@ -23,7 +23,7 @@ else:
     import tomli as tomllib  # pyright: ignore[reportMissingImports]
 
 Effort = Literal["paper", "standard", "quick"]
-CostName = Literal["macs", "paper"]
+CostName = Literal["macs", "params", "latency", "paper"]
 ExecutorName = Literal["inline", "side-by-side", "ray"]
 
 # The part of the recipe's epochs that is spent on each round, and on the final fine-tuning.

@@ -12,19 +12,22 @@ from torch import nn
 
 from triprune.core.cost import paper_cost
 from triprune.core.fitting import fit_predictor
+from triprune.core.lattice import Lattice
 from triprune.core.observation import Observation
 from triprune.core.scale import AXES, Scale
 from triprune.core.schedule import Schedule, schedule
 from triprune.errors import BudgetError
 from triprune.network.blocks import BlockList
 from triprune.network.depth import score_blocks
-from triprune.network.latency import measure_latency
+from triprune.network.hardware import device_name
+from triprune.network.latency import Latency, measure_latency
 from triprune.network.plan import Plan
 from triprune.network.regrowing import regrow
 from triprune.places import Place
 from triprune.run.artifacts import Chosen, Epoch, Fitted, Outcome, Row, Spends, Survey, TrainedModel
-from triprune.run.choosing import Chooser, calibrated
+from triprune.run.choosing import Chooser
 from triprune.run.contamination import notes_after, notes_before
+from triprune.run.costing import Meter
 from triprune.run.executors.turns import Work
 from triprune.run.feature_maps import FeatureMaps, feature_maps
 from triprune.run.spec import RunSpec, Settings
@@ -41,43 +44,61 @@ class Case:
     settings: Settings
     spec: RunSpec | None = None
 
+    @property
+    def device(self) -> str:
+        """Where models are trained and timed."""
+        return self.settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
+
+    def meter(self, block_scores: Mapping[str, float]) -> Meter:
+        """Return what tells the cost of a scale."""
+        return Meter(self.subject, block_scores, self.settings.cost, self.device)
+
     def facts(self) -> dict[str, Any]:
         """Return what every stored result depends on; the spec is only kept for later commands."""
         facts = {**self.subject.facts(), **self.trainer.facts()}
         facts["settings"] = self.settings.deciding()
+        if self.settings.cost == "latency":
+            facts["device"] = device_name(self.device)
         return facts if self.spec is None else {**facts, "spec": self.spec.to_mapping()}
 
 
 def survey(case: Case) -> Survey:
     """Score the original, find its blocks, calibrate its cost; refuse a hopeless budget."""
-    subject, budget = case.subject, case.settings.budget
+    subject = case.subject
     blocks = subject.blocks()
     stiff = subject.fixed_width()
     lattice = subject.lattice(blocks, fixed_width=bool(stiff))
     scores = _block_scores(case, blocks)
     macs, params = subject.cost_of(subject.model, subject.resolution_px)
     known = Survey(0.0, macs, params, lattice, paper_cost, scores)
-    least = Scale(*(float(lattice.fractions(axis)[0]) for axis in AXES))
-    smallest = subject.macs_at(least, scores) / macs
-    if smallest > budget:
-        raise BudgetError(
-            f"budget {budget:.1%}",
-            f"the smallest this model can become has {smallest:.2%} of its macs",
-            "ask for more",
-        )
-    targets = targets_of(case.settings, known)
+    meter = case.meter(scores)
+    _require_reachable(meter, lattice, case.settings.budget)
+    cost = meter.calibrated(targets_of(case.settings, known))
     left_out = {"depth": "" if len(blocks) else "no block can go", "width": stiff}
+    for axis in cost.flat_axes:
+        known = replace(known, lattice=known.lattice.whole_along(axis))
+        left_out[axis] = f"it does not change the {meter.noun}"
     told = tuple(f"{axis} is left out: {why}" for axis, why in left_out.items() if why)
-    cost = calibrated(subject, known, targets) if case.settings.cost == "macs" else paper_cost
     accuracy = case.trainer.validate(_original(case))
     told += notes_before(case.trainer, case.spec, subject.model, accuracy)
     return replace(
         known,
         accuracy=accuracy,
         cost=cost,
-        notes=targets.notes + told,
+        notes=targets_of(case.settings, known).notes + told,
         layers=subject.layers(),
     )
+
+
+def _require_reachable(meter: Meter, lattice: Lattice, budget: float) -> None:
+    least = Scale(*(float(lattice.fractions(axis)[0]) for axis in AXES))
+    smallest = meter(least)
+    if smallest > budget:
+        raise BudgetError(
+            f"budget {budget:.1%}",
+            f"the smallest this model can become has {smallest:.2%} of its {meter.noun}",
+            "ask for more",
+        )
 
 
 def targets_of(settings: Settings, known: Survey) -> Schedule:
@@ -107,15 +128,16 @@ def fit(known: Survey, rounds: Sequence[TrainedModel]) -> Fitted:
 def choose(
     case: Case, known: Survey, fitted: Fitted, *, budget: float, spends: Spends = "joint"
 ) -> Chosen:
-    """Choose a scale by measured macs: jointly, or spending all of the budget on one axis."""
-    chooser = Chooser(case.subject, known, fitted.predictor, budget, case.settings.cost)
+    """Choose a scale by measured cost: jointly, or spending all of the budget on one axis."""
+    chooser = Chooser(case.meter(known.block_scores), known, fitted.predictor, budget)
     try:
         choice = chooser.jointly() if spends == "joint" else chooser.along(spends)
     except BudgetError as error:
         if spends == "joint":
             raise
         return Chosen(spends, None, note=f"{error.asked}: {error.found}")
-    return Chosen(spends, choice, case.subject.macs_at(choice.scale, known.block_scores))
+    cut = case.subject.model_at(choice.scale, known.block_scores)
+    return Chosen(spends, choice, case.subject.cost_of(*cut)[0])
 
 
 def finish(
@@ -147,7 +169,7 @@ def measure(
     timed = measure_latency(
         {name: first.model for name, (first, *_) in tasks.items()},
         {name: (subject.input_size[0], *[t[0].resolution_px] * 2) for name, t in tasks.items()},
-        device=_device(case),
+        device=case.device,
     )
     rows = tuple(
         Row(
@@ -168,13 +190,27 @@ def measure(
         *flattered,
         *(n for each in finals.values() for n in each[0].plan.notes),
     ]
+    if case.settings.cost == "latency":
+        told.append(_timing_note(timed, budget))
     return Outcome(
         budget,
         rows,
-        latency_device=timed["original"].device,
+        latency_device=device_name(case.device),
+        cost=case.settings.cost,
         epochs=_epochs(case, known, finals, case.trainer.epochs),
         paper_epochs=_epochs(case, known, finals, case.settings.paper_epochs),
         notes=tuple(dict.fromkeys(told)),
+    )
+
+
+def _timing_note(timed: Mapping[str, Latency], budget: float) -> str:
+    """Say what was timed again at the end, and how far such timings can be trusted."""
+    joint, original = timed["joint"], timed["original"]
+    scatter = max((each.upper_ms - each.lower_ms) / (2 * each.median_ms) for each in timed.values())
+    return (
+        f"latency of the joint model: {joint.median_ms / original.median_ms:.1%} of the "
+        f"original's, budget {budget:.1%}, timed again on this machine, where half of all "
+        f"timings lie within ±{scatter:.1%} of their median"
     )
 
 
@@ -186,7 +222,7 @@ def illustrate(case: Case, finals: Mapping[str, Sequence[TrainedModel]]) -> Feat
         name: _restored(case, name, trained[0]) for name, trained in finals.items()
     }
     for task in tasks.values():
-        task.model.to(_device(case))
+        task.model.to(case.device)
     return feature_maps(tasks, case.trainer.splits.validation)
 
 
@@ -227,10 +263,6 @@ def _trained(case: Case, task: Task, plan: Plan) -> Work[TrainedModel]:
 def _original(case: Case) -> Task:
     subject = case.subject
     return Task("original", copy.deepcopy(subject.model), subject.resolution_px)
-
-
-def _device(case: Case) -> str:
-    return case.settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def _restored(case: Case, name: str, trained: TrainedModel) -> Task:

@@ -91,15 +91,14 @@ class Subject:
         begun = self.model if start is None else start
         return prune(begun, scale, example_input=self.example, block_scores=scores)
 
-    def macs_at(self, scale: Scale, scores: Mapping[str, float]) -> int:
-        """Return the macs of the untrained model at ``scale``."""
+    def model_at(self, scale: Scale, scores: Mapping[str, float]) -> tuple[nn.Module, int]:
+        """Return the untrained model at ``scale``, and its resolution in pixels."""
         key = scale.depth, scale.width
         if key not in self._cut:
             self._cut[key] = self.cut(Scale(*key), scores)[0]
             while len(self._cut) > _HELD:
                 self._cut.popitem(last=False)
-        pixels = max(1, int(self.resolution_px * scale.resolution + 0.5))
-        return self.cost_of(self._cut[key], pixels)[0]
+        return self._cut[key], max(1, int(self.resolution_px * scale.resolution + 0.5))
 
     def cost_of(self, model: nn.Module, resolution_px: int) -> tuple[int, int]:
         """Return macs and params of ``model`` at ``resolution_px``."""
