@@ -8,7 +8,7 @@ PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constrai
 .PHONY: demo test format check tests clean
 
 demo: $(VENV)/.demo
-	$(BIN)/triprune quote examples/resnet56_cifar10.csv
+	$(BIN)/triprune run --config examples/demo.toml --out runs/demo
 
 test: check tests
 

@@ -32,7 +32,7 @@ from triprune.learning.zoo.vgg import CifarVgg
 Result = TypeVar("Result")
 
 ZOO: dict[str, Callable[..., nn.Module]] = {
-    **{f"resnet{n}": partial(CifarResNet, n, shortcut="A") for n in (20, 32, 44, 56, 110)},
+    **{f"resnet{n}": partial(CifarResNet, n, shortcut="A") for n in (14, 20, 32, 44, 56, 110)},
     **{f"resnet{n}-b": partial(CifarResNet, n, shortcut="B") for n in (20, 32, 44, 56, 110)},
     "densenet40": partial(CifarDenseNet, 40),
     "densenet100": partial(CifarDenseNet, 100),
