@@ -79,11 +79,15 @@ def main() -> triprune.Result:
     model = make()
     for _ in range(4):
         train(model.train(), SIDE)
-    own = triprune.OwnTraining(
-        train, evaluate, input_size=(1, SIDE, SIDE), final_evaluate=final_evaluate
+    result = triprune.compress(
+        model,
+        train=train,
+        evaluate=evaluate,
+        final_evaluate=final_evaluate,
+        input_size=(1, SIDE, SIDE),
+        budget=0.5,
+        settings=triprune.Settings(budget=0.5, rounds=3),
     )
-    settings = triprune.Settings(budget=0.5, rounds=3)
-    result = triprune.compress(model, own, budget=0.5, settings=settings)
     for row in result.outcome.rows:
         print(f"{row.name}: IoU {row.accuracy:.3f}, {row.macs:,} macs, {row.resolution_px} px")
     return result

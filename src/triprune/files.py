@@ -53,7 +53,14 @@ def write_atomically(path: str | Place, content: bytes | str) -> Place:
                 "free some space or name another path; nothing was changed",
             ) from error
         raise
-    _fsync_folder(path.parent)
+    try:
+        _fsync_folder(path.parent)
+    except OSError as error:
+        raise InputError(
+            f"writing {path}",
+            f"the disk did not confirm it ({error.strerror})",
+            "free some space or name another path, then try again",
+        ) from error
     return path
 
 

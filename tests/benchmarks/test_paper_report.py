@@ -47,7 +47,7 @@ def finished(tmp_path_factory):
     settings = {"budget": 0.5, "rounds": 2, "controls": True, "seeds": 2, "effort": "paper"}
     spec = RunSpec.from_mapping({"model": "resnet20", "settings": settings})
     trainer = FakeTrainer(accuracy)
-    subject = checked_subject(build_model("resnet20"), trainer)
+    subject = checked_subject(build_model("resnet20"), trainer, spec.settings)
     Pipeline(Case(subject, trainer, spec.settings, spec), Store(folder)).run()
     (folder / "calls").mkdir()
     call = {

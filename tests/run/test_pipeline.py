@@ -1,4 +1,4 @@
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 import torch
@@ -193,13 +193,66 @@ def test_the_users_own_training(small):
         assert not model.training
         return -float(model(torch.ones(1, 3, resolution_px, resolution_px)).var())
 
-    own = OwnTraining(train, score, (3, 16, 16))
     settings = Settings(0.5, rounds=1)
-    first, second = (
-        compress(small.make(), own, budget=0.5, settings=settings).model.head.bias for _ in range(2)
-    )
-    assert torch.equal(first, second)
+    functions = {"train": train, "evaluate": score, "input_size": 16}
+    first = compress(small.make(), **functions, budget=0.5, settings=settings)
+    own = OwnTraining(train, score, (3, 16, 16))
+    second = compress(small.make(), own, budget=0.5, settings=settings)
+    assert torch.equal(first.model.head.bias, second.model.head.bias)
     assert len(seen) == 2 * 4
     assert min(seen) < 16
     with pytest.raises(InputError, match="not a finite number"):
         compress(small.make(), OwnTraining(train, lambda *_: float("nan"), (3, 16, 16)), budget=0.5)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "there is nothing to train it with"),
+        ({"train": print}, "it lacks evaluate= and input_size="),
+        ({"train": print, "evaluate": print, "input_size": "big"}, "it is not a size of an image"),
+        ({"train": print, "evaluate": 3, "input_size": 16}, "evaluate=3: it is no function"),
+        ({"train": print, "evaluate": print, "epochs": 3}, "compress with epochs"),
+        ({"data": "somewhere", "train": print}, "both say how"),
+        ({"data": "nowhere"}, "there is no such folder"),
+    ],
+)
+def test_a_training_that_cannot_be_meant_is_refused(small, given, message):
+    with pytest.raises(InputError, match=message):
+        compress(small.make(), **given, budget=0.5)
+
+
+@pytest.mark.parametrize("importance", ["fpgm", "random", "l1"])
+def test_rounds_are_nested_by_any_importance(small, importance, tmp_path):
+    """What a round removed stays removed, though the next begins from the original's shape.
+
+    Training moves all filters far from zero, where those that are gone would stand out to fpgm.
+    """
+    from triprune.run.artifacts import TrainedModel
+    from triprune.run.store import Store
+
+    def train(model, resolution_px):
+        for parameter in model.parameters():
+            parameter.data += 1.0 + 0.1 * torch.randn_like(parameter)
+
+    compress(
+        small.make(),
+        train=train,
+        evaluate=lambda model, _: -float(model.head.weight.shape[1]),
+        input_size=32,
+        budget=0.3,
+        settings=Settings(0.3, rounds=3, importance=importance),
+        out=tmp_path,
+    )
+    rounds = [Store(tmp_path).read(f"chains/width-{n}", TrainedModel) for n in (1, 2, 3)]
+    for before, after in pairwise(rounds):
+        for name, cut in before.plan.cuts.layers.items():
+            for side in ("out", "into"):
+                kept = getattr(cut, side)
+                if kept is not None:
+                    assert set(getattr(after.plan.cuts.layers[name], side)) < set(kept)
+
+
+def test_an_importance_that_needs_gradients_is_refused():
+    with pytest.raises(InputError, match="importance 'taylor': there is no such choice"):
+        Settings(0.5, importance="taylor")

@@ -1,6 +1,10 @@
 """The command line on a real folder of images and a user's own model file."""
 
+import os
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -100,6 +104,29 @@ def test_ctrl_c_tells_how_to_go_on(finished, home, monkeypatch):
     monkeypatch.setattr("sys.argv", ["triprune", "run", "--out", "a b"])
     told = triprune("run", "--config", home / "run.toml", "--out", home / "out", code=130)
     assert "To go on: triprune run --out 'a b'" in told
+
+
+def test_a_real_ctrl_c_stops_cleanly_and_the_same_command_goes_on(finished, home):
+    command = [sys.executable, "-m", "triprune.cli", "run", "--config", "run.toml", "--out", "cut"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    options = {"cwd": home, "env": environment, "text": True}
+    pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL}
+    with subprocess.Popen(command, **pipes, **options) as process:
+        assert "epoch 1/1" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        told = process.stderr.read()
+    assert process.returncode == 130
+    assert "To go on: triprune run --config run.toml --out cut" in told
+    assert "Traceback" not in told
+    before = {p: p.read_bytes() for p in (home / "cut" / "chains").glob("*.json")}
+    assert "budget 0.5: stopped, 0 final models so far" in triprune("status", home / "cut", code=4)
+    again = subprocess.run(command, capture_output=True, check=True, **options)
+    assert re.search(r"joint +[\d.]+", again.stdout)
+    assert (
+        before.items()
+        <= {p: p.read_bytes() for p in (home / "cut" / "chains").glob("*.json")}.items()
+    )
+    assert "budget 0.5: finished" in triprune("status", home / "cut")
 
 
 def test_bad_input_is_named_before_any_training(finished, home, small, tmp_path):

@@ -8,10 +8,10 @@ import pytest
 from triprune.core.scale import AXES
 from triprune.errors import RunStoppedError
 from triprune.learning.deadline import Deadline
+from triprune.run.case import Case
 from triprune.run.compress import checked_subject
 from triprune.run.executors.turns import drive
 from triprune.run.pipeline import Pipeline
-from triprune.run.steps import Case
 from triprune.run.store import Store
 from triprune.run.trainer import ImageTrainer
 
@@ -30,7 +30,9 @@ def pipeline(small, folder: Path, seconds: float | None) -> Pipeline:
     parts, settings = small.splits(100), small.settings(rounds=1)
     deadline = None if seconds is None else Deadline(seconds)
     trainer = ImageTrainer(parts, settings.spent_recipe, "cpu", (), deadline)
-    return Pipeline(Case(checked_subject(small.make(), trainer), trainer, settings), Store(folder))
+    return Pipeline(
+        Case(checked_subject(small.make(), trainer, settings), trainer, settings), Store(folder)
+    )
 
 
 def test_slices_end_in_the_artifacts_of_one_go(small, tmp_path):

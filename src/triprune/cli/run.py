@@ -19,8 +19,8 @@ from triprune.places import Place, place
 
 if TYPE_CHECKING:
     from triprune.run.artifacts import Survey
+    from triprune.run.case import Case
     from triprune.run.spec import RunSpec
-    from triprune.run.steps import Case
 
 
 def run(

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import torch
 
+from triprune.errors import InputError
+
 
 def processor_name() -> str:
     """Return the processor's name; Linux tells it in a file only."""
@@ -16,6 +18,17 @@ def processor_name() -> str:
         lines = list[str]()
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
+
+
+def require_device(device: str | torch.device, asked: str) -> None:
+    """Refuse a device that torch cannot use here."""
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(
+            f"{asked} on {device}", f"torch cannot use it here ({reason})", "try cpu"
+        ) from error
 
 
 def device_name(device: str | torch.device) -> str:

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from triprune.errors import InputError
+from triprune.network.hardware import require_device
 from triprune.network.profile import (
     InputSize,
     example_input,
@@ -55,7 +56,7 @@ def measure_latency(
             "give at least one model, batch_size >= 1 and rounds >= 2",
         )
     if device is not None:
-        check_device(device)
+        require_device(device, "timing")
     calls: dict[str, Callable[[int], float]] = {}
     devices: dict[str, str] = {}
     for name, model in models.items():
@@ -85,16 +86,6 @@ def time_in_turns(
         for name in names[start:] + names[:start]:
             samples[name].append(calls[name](repeats[name]))
     return samples
-
-
-def check_device(device: str | torch.device) -> None:
-    """Refuse a device that torch cannot use here."""
-    try:
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(
-            f"timing on {device}", f"torch cannot use it here ({error})", "try cpu"
-        ) from error
 
 
 def timer(model: nn.Module, images: torch.Tensor) -> Callable[[int], float]:

@@ -16,7 +16,8 @@ from torch import nn
 
 from triprune.errors import InputError
 from triprune.export.onnx_file import open_session, runtime_versions, to_onnx
-from triprune.network.latency import check_device, summary, time_in_turns, timer
+from triprune.network.hardware import require_device
+from triprune.network.latency import summary, time_in_turns, timer
 from triprune.network.peak_memory import peak_growth
 from triprune.network.profile import example_input, profile
 from triprune.run.artifacts import Bench, BenchRow
@@ -109,7 +110,7 @@ def contestants_of(folder: Path, wanted: Wanted) -> list[Contestant]:
 
 def bench(contestants: list[Contestant], order: BenchOrder) -> Bench:
     """Time all of them at every batch size."""
-    check_device(order.device)
+    require_device(order.device, "timing")
     prepare = _in_torch if order.runtime == "torch" else _in_onnxruntime
     runners = {_label(each): prepare(each, order.device) for each in contestants}
     rows = [row for batch in order.batches for row in _rows(contestants, runners, batch, order)]

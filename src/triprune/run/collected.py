@@ -7,9 +7,9 @@ from triprune.core.scale import AXES, Scale
 from triprune.errors import RunError
 from triprune.places import Place, place
 from triprune.run.artifacts import Fitted, Survey, TrainedModel
+from triprune.run.case import Case
 from triprune.run.opening import open_case
 from triprune.run.spec import RunSpec
-from triprune.run.steps import Case
 from triprune.run.store import Store
 
 

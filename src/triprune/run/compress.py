@@ -6,6 +6,8 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import NoneType
+from typing import TYPE_CHECKING
 
 from torch import nn
 
@@ -14,47 +16,83 @@ from triprune.errors import InputError
 from triprune.learning.data import DataSource, load_data
 from triprune.learning.images import Splits
 from triprune.learning.progress import Watcher
+from triprune.network.hardware import require_device
 from triprune.places import Place
+from triprune.run.case import Case
+from triprune.run.own_training import OwnFunctions, OwnTraining
 from triprune.run.pipeline import Pipeline
 from triprune.run.result import Result
 from triprune.run.spec import Settings
-from triprune.run.steps import Case
 from triprune.run.store import Store
 from triprune.run.subject import Subject
 from triprune.run.trainer import ImageTrainer, Trainer
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 def compress(
     model: nn.Module,
-    data: DataSource | Splits | Trainer,
+    data: DataSource | Splits | Trainer | None = None,
     *,
     budget: float | str,
     settings: Settings | None = None,
     out: str | Place | None = None,
     watchers: Sequence[Watcher] = (),
+    **own: Unpack[OwnFunctions],
 ) -> Result:
     """Return ``model`` made smaller: the best depth, width and resolution within ``budget``.
 
-    ``data`` is what ``load_data`` takes or returns, or, for any task with one score,
-    ``OwnTraining(train, evaluate, input_size)``. With ``out``, a call that was interrupted goes on
+    ``data`` is what ``load_data`` takes or returns. For any other task with one score, give
+    ``train=`` and ``evaluate=`` instead, functions of a model and a resolution, with
+    ``input_size=`` (``OwnTraining`` says more). With ``out``, a call that was interrupted goes on
     where it was. ``settings`` say how; their own budget gives way to ``budget``.
     """
+    if not isinstance(settings, (Settings, NoneType)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InputError(f"settings={settings!r}", "they are no Settings", "pass Settings(budget)")
     remaining = read_budget(budget)
     chosen = Settings(remaining) if settings is None else replace(settings, budget=remaining)
-    if isinstance(data, (str, Path, tuple)):
-        data = load_data(data)
-    if isinstance(data, Splits):
-        data = ImageTrainer(data, chosen.spent_recipe, chosen.device, watchers)
-    case = Case(checked_subject(model, data), data, chosen)
+    trainer = _trainer(model, data, own, settings=chosen, watchers=watchers)
+    case = Case(checked_subject(model, trainer, chosen), trainer, chosen)
     if out is not None:
         return Pipeline(case, Store(out)).run()
     with tempfile.TemporaryDirectory(prefix="triprune-") as folder:
         return Pipeline(case, Store(folder)).run()
 
 
-def checked_subject(model: nn.Module, trainer: Trainer) -> Subject:
+def _trainer(
+    model: nn.Module,
+    data: DataSource | Splits | Trainer | None,
+    own: OwnFunctions,
+    *,
+    settings: Settings,
+    watchers: Sequence[Watcher],
+) -> Trainer:
+    """Return who trains: what was given, the recipe on images, or the user's functions."""
+    if (data is None) != bool(own):
+        raise InputError(
+            "compressing a model",
+            "there is nothing to train it with" if data is None else "data and train= both say how",
+            "give data, or train=, evaluate= and input_size=",
+        )
+    if data is None:
+        return OwnTraining.of(model, own)
+    if isinstance(data, (str, Path, tuple)):
+        data = load_data(data)
+    if not isinstance(data, Splits) and not hasattr(data, "fine_tune"):
+        raise InputError(
+            f"data of type {type(data).__name__}", "it is no data set", "pass what load_data takes"
+        )
+    if isinstance(data, Splits):
+        return ImageTrainer(data, settings.spent_recipe, settings.device, watchers)
+    return data
+
+
+def checked_subject(model: nn.Module, trainer: Trainer, settings: Settings) -> Subject:
     """Return the model as a subject; refuse one that does not tell the data's classes apart."""
-    subject = Subject(model, trainer.input_size)
+    if settings.device is not None:
+        require_device(settings.device, "a run")
+    subject = Subject(model, trainer.input_size, settings.importance)
     if isinstance(trainer, ImageTrainer):
         classes = len(trainer.splits.train.classes)
         answered = subject.answers()

@@ -13,7 +13,8 @@ from triprune.learning.images import ImageSet
 from triprune.learning.job import Job
 from triprune.learning.training import train
 from triprune.run.artifacts import Survey
-from triprune.run.steps import Case, targets_of
+from triprune.run.case import Case
+from triprune.run.steps import targets_of
 from triprune.run.trainer import ImageTrainer
 
 _BATCHES = 2

@@ -16,9 +16,9 @@ from triprune.learning.normalisation import card_normalisation
 from triprune.learning.progress import Watcher
 from triprune.learning.training import model_randomness
 from triprune.learning.weights import load_weights
+from triprune.run.case import Case
 from triprune.run.compress import checked_subject
 from triprune.run.spec import RunSpec
-from triprune.run.steps import Case
 from triprune.run.trainer import ImageTrainer
 
 
@@ -38,7 +38,8 @@ def open_case(
     if spec.weights is not None:
         load_weights(model, spec.weights)
     trainer = ImageTrainer(splits, settings.spent_recipe, settings.device, watchers, deadline)
-    return Case(checked_subject(model, trainer), trainer, settings, spec)
+    subject = checked_subject(model, trainer, settings)
+    return Case(subject, trainer, settings, spec)
 
 
 def open_parts(spec: RunSpec) -> tuple[nn.Module, Splits]:

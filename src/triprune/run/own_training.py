@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import torch
 from torch import nn
 
 from triprune.core.scale import finite_number
+from triprune.errors import InputError
+from triprune.learning.recipe import refuse_unknown
 from triprune.learning.training import model_randomness
+from triprune.network.profile import InputSize, input_shape
 from triprune.run.trainer import Task, Tuned
+
+if TYPE_CHECKING:
+    from typing_extensions import Required
 
 Train = Callable[[nn.Module, int], object]
 Evaluate = Callable[[nn.Module, int], float]
+
+
+class OwnFunctions(TypedDict, total=False):
+    """What ``compress`` takes in the place of data; the fields of ``OwnTraining``."""
+
+    train: Required[Train]
+    evaluate: Required[Evaluate]
+    input_size: Required[InputSize]
+    final_evaluate: Evaluate
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +44,30 @@ class OwnTraining:
     evaluate: Evaluate
     input_size: tuple[int, int, int]
     final_evaluate: Evaluate | None = None
+
+    @classmethod
+    def of(cls, model: nn.Module, given: Mapping[str, Any]) -> OwnTraining:
+        """Return the training with what ``compress`` was given; name what is missing or unknown."""
+        names = {field.name for field in fields(cls)}
+        refuse_unknown(given, names, "compress")
+        missing = sorted(names - {"final_evaluate"} - set(given))
+        if missing:
+            raise InputError(
+                f"compress with {', '.join(sorted(given))}",
+                f"it lacks {' and '.join(f'{name}=' for name in missing)}",
+                "give train=, evaluate= and input_size=, as (3, 512, 512)",
+            )
+        sized: dict[str, Any] = {**given, "input_size": input_shape(model, given["input_size"])}
+        return cls(**sized)
+
+    def __post_init__(self) -> None:
+        for name in ("train", "evaluate"):
+            if not callable(getattr(self, name)):
+                raise InputError(
+                    f"{name}={getattr(self, name)!r}",
+                    "it is no function",
+                    f"give {name}(model, resolution_px)",
+                )
 
     def facts(self) -> Mapping[str, Any]:
         """Return the functions' names: what is inside them is the user's to keep."""

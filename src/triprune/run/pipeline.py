@@ -18,13 +18,14 @@ from triprune.learning.ranks import current_ranks
 from triprune.run import steps
 from triprune.run.about import About, making_of
 from triprune.run.artifacts import Chosen, Fitted, Outcome, Spends, Survey, TrainedModel
+from triprune.run.asked import Asked
+from triprune.run.case import Case
 from triprune.run.executors.opening import open_executor
 from triprune.run.executors.turns import Executor, Work
 from triprune.run.feature_maps import FeatureMaps
 from triprune.run.origin import Origin
 from triprune.run.result import Result
 from triprune.run.sample import Sample, sample
-from triprune.run.steps import Case
 from triprune.run.store import Store
 from triprune.run.trainer import device_kind, on_worker
 
@@ -46,6 +47,8 @@ class Pipeline:
         with self.store.locked():
             self.store.begin(self.case.facts())
             remaining = budget or self.case.settings.budget
+            asked = self.asked(remaining)
+            self.store.once(asked.key, Asked, lambda: asked)
             self.store.once(f"{_home(remaining)}/origin", Origin, Origin.here)
             with open_executor(self.case.settings, self) as executor:
                 known, fitted = self.collect(executor)
@@ -57,6 +60,8 @@ class Pipeline:
         if self.announce is not None:
             self.announce(self.case, known)
         if self.store.has("predictor"):
+            for key in filter(self.store.has, self._round_keys(known)):
+                self.store.verify(key)
             return known, self.store.read("predictor", Fitted)
         works = [partial(Pipeline._chain, axis=axis, known=known) for axis in AXES]
         rounds = [each for chain in executor.run(works, training=True) for each in chain]
@@ -115,6 +120,10 @@ class Pipeline:
         case = replace(self.case, trainer=trainer, settings=settings)
         return replace(self, case=case, store=store, announce=None)
 
+    def asked(self, budget: float) -> Asked:
+        """Return what the settings ask for at a budget."""
+        return Asked(budget, self._spends(), self.case.settings.seeds, self.case.settings.seed)
+
     def _spends(self) -> tuple[Spends, ...]:
         return ("joint", *AXES) if self.case.settings.controls else ("joint",)
 
@@ -128,6 +137,11 @@ class Pipeline:
         if not self.store.has("survey"):
             yield
         return self.store.once("survey", Survey, partial(steps.survey, self.case))
+
+    def _round_keys(self, known: Survey) -> list[str]:
+        targets = steps.targets_of(self.case.settings, known)
+        counts = {axis: len(targets.targets(axis)) for axis in AXES}
+        return [f"chains/{axis}-{n}" for axis in AXES for n in range(1, counts[axis] + 1)]
 
     def _chain(self, *, axis: Axis, known: Survey) -> Work[list[TrainedModel]]:
         """Go down one axis; the chains do not know each other."""
@@ -158,7 +172,7 @@ class Pipeline:
             for spends, each in chosen.items()
             if each.choice
         }
-        result = f"{_home(budget)}/outcome-{len(finals)}x{self.case.settings.seeds}"
+        result = self.asked(budget).outcome
         pictures = f"{_home(budget)}/feature-maps-{len(finals)}"
         if not (self.store.has(result) and self.store.has(pictures)):
             yield

@@ -6,36 +6,71 @@ from dataclasses import dataclass
 from typing import Literal
 
 from triprune.core.scale import AXES
+from triprune.core.schedule import schedule
 from triprune.places import Place
-from triprune.run.artifacts import Outcome
+from triprune.run.artifacts import Outcome, Survey
+from triprune.run.asked import Asked
 from triprune.run.store import Store
 
 State = Literal["running", "stopped", "finished"]
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetStatus:
+    """How far one budget is: its state, and how many of its final models there are."""
+
+    asked: Asked
+    state: State
+    finals: int
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
-    """A run's state, its finished rounds by axis, what is under way, and its outcomes."""
+    """A run's state, its rounds by axis, its budgets, what is under way, and its outcomes.
+
+    ``planned`` counts the rounds of each axis; it is empty before the original was looked at.
+    The run is finished when every budget that was asked for is.
+    """
 
     state: State
     worker: str | None
     rounds: dict[str, int]
+    planned: dict[str, int]
     fitted: bool
     under_way: tuple[str, ...]
+    budgets: tuple[BudgetStatus, ...]
     outcomes: tuple[Outcome, ...]
 
 
 def status(folder: str | Place) -> Status:
     """Return how far the run in ``folder`` is."""
     store = Store(folder)
-    store.facts()
-    outcomes = tuple(store.read(key, Outcome) for key in store.keys("budget-*/outcome-*"))
-    worker = store.worker()
+    worker, planned = store.worker(), _planned(store)
+
+    def state(outcome: str) -> State:
+        return "finished" if store.has(outcome) else "running" if worker else "stopped"
+
+    asked = [store.read(key, Asked) for key in store.keys("budget-*/asked-*")]
+    budgets = [
+        BudgetStatus(each, state(each.outcome), sum(map(store.has, each.finals))) for each in asked
+    ]
+    ended = bool(budgets) and all(each.state == "finished" for each in budgets)
     return Status(
-        state="running" if worker else "finished" if outcomes else "stopped",
+        state="running" if worker else "finished" if ended else "stopped",
         worker=worker,
         rounds={axis: len(store.keys(f"chains/{axis}-*")) for axis in AXES},
+        planned=planned,
         fitted=store.has("predictor"),
         under_way=store.under_way(),
-        outcomes=outcomes,
+        budgets=tuple(budgets),
+        outcomes=tuple(store.read(key, Outcome) for key in store.keys("budget-*/outcome-*")),
     )
+
+
+def _planned(store: Store) -> dict[str, int]:
+    settings = store.facts()["settings"]
+    if not store.has("survey"):
+        return {}
+    lattice = store.read("survey", Survey).lattice
+    targets = schedule(settings["budget"], rounds=settings["rounds"], lattice=lattice)
+    return {axis: len(targets.targets(axis)) for axis in AXES}

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
+from types import NoneType
 from typing import Any, Literal, get_args
 
 from triprune.core.budget import read_budget
@@ -16,6 +17,7 @@ from triprune.learning.datasets.embedded import NAME as EMBEDDED
 from triprune.learning.normalisation import IMAGENET, Normalisation
 from triprune.learning.ranks import Ranks
 from triprune.learning.recipe import Recipe, refuse_unknown
+from triprune.network.channels.importance import Importance
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -25,6 +27,9 @@ else:
 Effort = Literal["paper", "standard", "quick"]
 CostName = Literal["macs", "params", "latency", "paper"]
 ExecutorName = Literal["inline", "side-by-side", "ray"]
+
+# Taylor's score needs the gradients of a loss that a run does not compute.
+_WITHOUT_GRADIENTS = tuple(name for name in get_args(Importance) if name != "taylor")
 
 # The part of the recipe's epochs that is spent on each round, and on the final fine-tuning.
 _EFFORT: dict[str, tuple[float, float]] = {
@@ -41,6 +46,7 @@ class Settings:
     ``budget`` is the part of the original compute that may remain. ``recipe`` says how the
     original was trained; ``effort`` how much of the recipe's fine-tuning is spent. ``controls``
     also spends the budget on each axis alone; ``seeds`` repeats the final fine-tunings.
+    ``cost`` is what the budget is a part of; ``importance`` says which channels go first.
     ``ray_address`` is where a Ray cluster answers; None takes the one on this machine, or starts
     one. ``gpus_per_chain`` (processes, where there are no GPUs) train each model together.
     """
@@ -50,6 +56,7 @@ class Settings:
     recipe: Recipe = field(default_factory=Recipe)
     effort: Effort = "standard"
     cost: CostName = "macs"
+    importance: Importance = "bn_scale"
     controls: bool = False
     seeds: int = 1
     seed: int = 0
@@ -65,6 +72,7 @@ class Settings:
         for name, choices in (
             ("effort", get_args(Effort)),
             ("cost", get_args(CostName)),
+            ("importance", _WITHOUT_GRADIENTS),
             ("executor", get_args(ExecutorName)),
         ):
             if getattr(self, name) not in choices:
@@ -77,6 +85,13 @@ class Settings:
             value: object = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise InputError(f"{name} = {value!r}", "it is no count", "give 1 or more")
+        self._check_kinds()
+        if self.executor == "ray" and self.cost == "latency":
+            raise InputError(
+                "a budget of latency on Ray",
+                "its workers may be other machines than this one",
+                "run it with another executor on the device that it is for",
+            )
         if self.executor != "ray" and (self.gpus_per_chain > 1 or self.ray_address):
             raise InputError(
                 f"the executor {self.executor} with a Ray address or several GPUs per chain",
@@ -84,6 +99,12 @@ class Settings:
                 "add --executor ray",
             )
         Ranks(world=self.gpus_per_chain).share(self.recipe.batch_size)
+
+    def _check_kinds(self) -> None:
+        _require(self.seed, "seed", (int,), "a whole number from 0 up")
+        _require(self.controls, "controls", (bool,), "true or false")
+        _require(self.device, "device", (str, NoneType), "a name, as cpu or cuda")
+        _require(self.recipe, "recipe", (Recipe,), "a preset's name or a table of settings")
 
     @property
     def spent_recipe(self) -> Recipe:
@@ -106,6 +127,7 @@ class Settings:
             "rounds": self.rounds,
             "recipe": self.spent_recipe.to_mapping(),
             "cost": self.cost,
+            "importance": self.importance,
             "seed": self.seed,
         }
         if self.gpus_per_chain > 1:  # batch norm then sees a part of each batch
@@ -123,8 +145,9 @@ class Settings:
         refuse_unknown(given, {each.name for each in fields(cls)}, "a run")
         if "budget" not in given:
             raise InputError("a run without a budget", "nothing says what may remain", "give one")
-        if isinstance(given.get("recipe"), Mapping):
-            changes = dict(given["recipe"])
+        recipe = given.get("recipe")
+        if isinstance(recipe, (str, Mapping)):
+            changes: dict[str, Any] = {"preset": recipe} if isinstance(recipe, str) else {**recipe}
             begun = Recipe.preset(changes.pop("preset", "cifar10"))
             given["recipe"] = Recipe.from_mapping({**begun.to_mapping(), **changes})
         return cls(**given)
@@ -146,6 +169,12 @@ class RunSpec:
     validation: float | str = 0.1
     normalisation: Normalisation | None = None
 
+    def __post_init__(self) -> None:
+        _require(self.model, "model", (str,), "a name, as triprune.list_models() gives them")
+        _require(self.weights, "weights", (str, NoneType), "the path of a .safetensors file")
+        _require(self.data, "data", (str,), "the path of a folder, or a name")
+        _require(self.resolution_px, "resolution_px", (int, NoneType), "a number of pixels")
+
     def with_recipe(self, recipe: Recipe) -> RunSpec:
         """Return the spec with another recipe."""
         return replace(self, settings=replace(self.settings, recipe=recipe))
@@ -160,7 +189,9 @@ class RunSpec:
         refuse_unknown(values, {each.name for each in fields(cls)}, "a run")
         if "model" not in values:
             raise InputError("a run without a model", "there is nothing to prune", "name a model")
-        settings = Settings.from_mapping(values.get("settings", {}))
+        told = values.get("settings", {})
+        _require(told, "settings", (Mapping,), "a table, [settings]")
+        settings = Settings.from_mapping(told)
         normalisation = _normalisation(values.get("normalisation"))
         given: dict[str, Any] = {**values, "settings": settings, "normalisation": normalisation}
         return cls(**given)
@@ -189,6 +220,13 @@ def _normalisation(told: object) -> Normalisation | None:
             "give [[0.49, 0.48, 0.45], [0.25, 0.24, 0.26]], for example, or imagenet",
         ) from error
     return means, stds
+
+
+def _require(value: object, name: str, kinds: tuple[type, ...], wanted: str) -> None:
+    """Refuse a value of another kind; a number must not be negative, and a truth is no number."""
+    fits = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
+    if not fits or (isinstance(value, int) and value < 0):
+        raise InputError(f"{name} = {value!r}", "it cannot be meant", f"give {wanted}")
 
 
 def default_recipe(data: str) -> Recipe:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
-import torch
 from torch import nn
 
 from triprune.core.cost import paper_cost
@@ -25,41 +23,14 @@ from triprune.network.plan import Plan
 from triprune.network.regrowing import regrow
 from triprune.places import Place
 from triprune.run.artifacts import Chosen, Epoch, Fitted, Outcome, Row, Spends, Survey, TrainedModel
+from triprune.run.case import Case
 from triprune.run.choosing import Chooser
 from triprune.run.contamination import notes_after, notes_before
 from triprune.run.costing import Meter
 from triprune.run.executors.turns import Work
 from triprune.run.feature_maps import FeatureMaps, feature_maps
-from triprune.run.spec import RunSpec, Settings
-from triprune.run.subject import Subject
-from triprune.run.trainer import ImageTrainer, Task, Trainer
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Case:
-    """What every step is given: the original, who trains it, and the settings."""
-
-    subject: Subject
-    trainer: Trainer
-    settings: Settings
-    spec: RunSpec | None = None
-
-    @property
-    def device(self) -> str:
-        """Where models are trained and timed."""
-        return self.settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
-
-    def meter(self, block_scores: Mapping[str, float]) -> Meter:
-        """Return what tells the cost of a scale."""
-        return Meter(self.subject, block_scores, self.settings.cost, self.device)
-
-    def facts(self) -> dict[str, Any]:
-        """Return what every stored result depends on; the spec is only kept for later commands."""
-        facts = {**self.subject.facts(), **self.trainer.facts()}
-        facts["settings"] = self.settings.deciding()
-        if self.settings.cost == "latency":
-            facts["device"] = device_name(self.device)
-        return facts if self.spec is None else {**facts, "spec": self.spec.to_mapping()}
+from triprune.run.spec import Settings
+from triprune.run.trainer import ImageTrainer, Task
 
 
 def survey(case: Case) -> Survey:

@@ -14,6 +14,7 @@ from triprune.core.lattice import Lattice
 from triprune.core.scale import Scale
 from triprune.errors import InputError, SurgeryError
 from triprune.network.blocks import BlockList, removable_blocks
+from triprune.network.channels.importance import Importance
 from triprune.network.fingerprint import fingerprint
 from triprune.network.plan import Plan
 from triprune.network.profile import example_input, profile
@@ -28,9 +29,15 @@ _HELD = 4
 class Subject:
     """The original model and the size of its input; only ever copied."""
 
-    def __init__(self, model: nn.Module, input_size: tuple[int, int, int]) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        input_size: tuple[int, int, int],
+        importance: Importance = "bn_scale",
+    ) -> None:
         self.model = working_copy(model).cpu()
         self.input_size = input_size
+        self._importance = importance
         self.example = example_input(self.model, input_size)
         self._output = run_example(self.model, self.example)
         self._cut: OrderedDict[tuple[float, float], nn.Module] = OrderedDict()
@@ -89,7 +96,13 @@ class Subject:
     ) -> tuple[nn.Module, Plan]:
         """Return a pruned copy of ``start`` (the original) and its plan."""
         begun = self.model if start is None else start
-        return prune(begun, scale, example_input=self.example, block_scores=scores)
+        return prune(
+            begun,
+            scale,
+            example_input=self.example,
+            block_scores=scores,
+            importance=self._importance,
+        )
 
     def model_at(self, scale: Scale, scores: Mapping[str, float]) -> tuple[nn.Module, int]:
         """Return the untrained model at ``scale``, and its resolution in pixels."""

@@ -9,10 +9,10 @@ import torch
 
 from triprune.learning.ranks import joined_ranks
 from triprune.run.artifacts import Survey
+from triprune.run.case import Case
 from triprune.run.compress import checked_subject
 from triprune.run.executors.turns import drive
 from triprune.run.pipeline import Pipeline
-from triprune.run.steps import Case
 from triprune.run.store import Store
 from triprune.run.trainer import ImageTrainer
 
@@ -29,7 +29,9 @@ def pipeline(folder: str, watchers=()) -> Pipeline:
     small = small_case()
     settings = small.settings(rounds=1, executor="ray", gpus_per_chain=2)
     trainer = ImageTrainer(small.splits(100), settings.spent_recipe, "cpu", watchers)
-    return Pipeline(Case(checked_subject(small.make(), trainer), trainer, settings), Store(folder))
+    return Pipeline(
+        Case(checked_subject(small.make(), trainer, settings), trainer, settings), Store(folder)
+    )
 
 
 def chain(known: Survey):

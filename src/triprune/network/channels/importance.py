@@ -26,24 +26,35 @@ Importance = Literal["bn_scale", "l1", "l2", "fpgm", "taylor", "random"]
 
 
 def scoring(model: nn.Module, importance: str | Scoring) -> Scoring:
-    """Return the named score on the tensors of ``model``; a function of a group is its own."""
+    """Return the named score on the tensors of ``model``; a function of a group is its own.
+
+    Whatever the score, a channel that was cut before and put back as zeros scores lowest, so that
+    rounds are nested.
+    """
     if callable(importance):
-        return importance
+        return partial(_gone_last, model, importance)
     if importance not in _BY_NAME:
         names = ", ".join(get_args(Importance))
         raise InputError(
             f"importance={importance!r}", "there is no such score", f"choose one of {names}"
         )
-    return partial(_BY_NAME[importance], model)
+    return partial(_gone_last, model, partial(_BY_NAME[importance], model))
+
+
+def _gone_last(model: nn.Module, score: Scoring, group: ChannelGroup) -> Scores:
+    """Put the channels that hold nothing but zeros below all others."""
+    scores = np.asarray(score(group), dtype=float)
+    weight = l1(model, group) + _norm_scales(model, group)[0]
+    gone = weight == 0.0
+    if not gone.any() or scores.shape != gone.shape:
+        return scores
+    floor = np.nextafter(min(0.0, float(scores.min())), -np.inf)
+    return np.where(gone, floor, scores)
 
 
 def bn_scale(model: nn.Module, group: ChannelGroup) -> Scores:
     """Average |scale| over the batch norms that see the group; without one, take ``l2``."""
-    scores, seen = np.zeros(group.size), 0
-    for member, layer in _members(model, group):
-        if isinstance(layer, _BatchNorm) and member.tensor.endswith("weight"):
-            np.add.at(scores, member.channel, _rows(model, member).abs().sum(1).numpy()[member.at])
-            seen += 1
+    scores, seen = _norm_scales(model, group)
     return scores / seen if seen else l2(model, group)
 
 
@@ -82,6 +93,16 @@ _BY_NAME: dict[str, Callable[[nn.Module, ChannelGroup], Scores]] = {
     "taylor": taylor,
     "random": random,
 }
+
+
+def _norm_scales(model: nn.Module, group: ChannelGroup) -> tuple[Scores, int]:
+    """Return the summed |scale| of the batch norms that see the group, and how many there are."""
+    scores, seen = np.zeros(group.size), 0
+    for member, layer in _members(model, group):
+        if isinstance(layer, _BatchNorm) and member.tensor.endswith("weight"):
+            np.add.at(scores, member.channel, _rows(model, member).abs().sum(1).numpy()[member.at])
+            seen += 1
+    return scores, seen
 
 
 def _members(model: nn.Module, group: ChannelGroup) -> Iterator[tuple[Member, nn.Module]]:
