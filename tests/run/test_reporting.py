@@ -4,7 +4,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from triprune.cli import app
 from triprune.core.scale import AXES
 from triprune.errors import ArtifactError, InputError, RunError
 from triprune.report.page import to_page
@@ -86,6 +88,20 @@ def test_a_bench_is_shown(real_run, tmp_path):
     assert "3.00 ×" in page
     assert "measured by onnxruntime on cpu, batch of 1" in page
     assert "a CPU, 2 threads, onnxruntime 1.31; 2026-11-16" in page
+
+
+def test_a_run_behind_a_url_is_reported_and_its_page_put_there(real_run):
+    import fsspec
+
+    system = fsspec.filesystem("memory")
+    system.put(str(real_run[0]), "/reported/run", recursive=True)
+    try:
+        result = CliRunner().invoke(app, ["report", "memory://reported/run"])
+        assert result.exit_code == 0, result.output
+        assert "memory://reported/run/report.html" in result.output
+        assert b"Against the controls" in system.cat_file("/reported/run/report.html")
+    finally:
+        system.rm("/reported", recursive=True)
 
 
 def test_what_cannot_be_reported_is_refused(real_run, tmp_path):
