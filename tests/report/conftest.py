@@ -7,6 +7,7 @@ import pytest
 
 from triprune import CalibratedCost, Lattice, Observation, Scale, fit_predictor, schedule
 from triprune.core.choice import Quote, choose_scale
+from triprune.report.amounts import Spending
 from triprune.report.contents import (
     Compared,
     Comparison,
@@ -84,7 +85,7 @@ def full_report(observations):
         observations=observations,
         cost=COST,
         lattice=LATTICE,
-        whole_macs=MACS,
+        spending=Spending("macs", MACS),
         chosen=(Quote(0.5, dataclasses.replace(choice, cost=0.499)),),
         finished=(Comparison(0.5, models, "cpu", 100, 400),),
         speed=(SpeedTest("cpu", "torch", HOSTILE, "2026-11-16", tuple(timed)),),

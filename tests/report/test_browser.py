@@ -90,7 +90,7 @@ def move(page, stop):
 def test_the_slider_moves_scale_accuracy_interval_and_macs(visit, full_report, full_drawn):
     page = visit("run")
     stops = full_drawn.stops(full_report)
-    ids = ("budget-value", "budget-accuracy", "budget-interval", "budget-macs", "kept-depth")
+    ids = ("budget-value", "budget-accuracy", "budget-interval", "budget-amount", "kept-depth")
     seen = []
     for place in (0, len(stops) // 2, len(stops) - 1):
         move(page, place)
@@ -100,7 +100,9 @@ def test_the_slider_moves_scale_accuracy_interval_and_macs(visit, full_report, f
         assert told["budget-accuracy"] == f"{100 * quote.choice.predicted_accuracy:.2f} %"
         low, high = (f"{100 * end:.2f} %" for end in quote.choice.interval)
         assert told["budget-interval"] == f"90 % interval {low} – {high}"
-        assert told["budget-macs"] == f"{quote.choice.cost * full_report.whole_macs / 1e6:.2f} M"
+        assert (
+            told["budget-amount"] == f"{quote.choice.cost * full_report.spending.whole / 1e6:.2f} M"
+        )
         assert told["kept-depth"] == f"{round(27 * quote.choice.scale.depth)} of 27 blocks"
         seen.append((told, page.inner_html('[data-chart="surface"] g')))
     assert len({str(each) for each in seen}) == 3

@@ -1,6 +1,7 @@
 import pytest
 
 from triprune import Lattice, Observation, Scale, fit_predictor, schedule
+from triprune.report.amounts import Spending
 from triprune.report.budget_curves import Quoter, budget_picture
 
 
@@ -56,8 +57,10 @@ def test_a_run_is_quoted_inside_what_was_observed_where_that_will_do():
 def test_observations_stand_at_their_counted_cost():
     whole = Observation(Scale(), 0.9, macs=1000)
     cut = Observation(Scale(depth=0.5), 0.8, macs=620)
-    found = budget_picture(Quoter(fit_predictor([whole, cut])), [whole, cut])
+    quoter = Quoter(fit_predictor([whole, cut]))
+    found = budget_picture(quoter, [whole, cut], Spending("macs", 1000))
     assert found.observed == ((1.0, 0.9, "original"), (0.62, 0.8, "depth"))
+    assert budget_picture(quoter, [whole, cut]).observed[1] == (0.5, 0.8, "depth")
 
 
 def test_an_axis_that_was_not_observed_has_no_curve():

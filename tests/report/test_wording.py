@@ -3,8 +3,9 @@ import dataclasses
 import pytest
 
 from triprune.core.scale import Scale
+from triprune.report.amounts import count
 from triprune.report.contents import Compared, Comparison, Report
-from triprune.report.wording import Words, answer, count
+from triprune.report.wording import Words, answer
 
 
 def model(name, *accuracies, macs=1000, latency_ms=2.0):

@@ -29,7 +29,7 @@ def test_a_finished_run_tells_everything(real_run, report):
     assert [m.name for m in report.comparison.models] == ["original", "joint", *AXES]
     assert report.comparison.model("joint").accuracy == result.accuracy
     assert [q.budget for q in report.chosen] == [0.5]
-    assert report.chosen[0].choice.cost == result.macs / report.whole_macs
+    assert report.chosen[0].choice.cost == result.macs / report.spending.whole
     groups = [curve.group for curve in report.curves]
     assert {name: groups.count(name) for name in groups} == dict.fromkeys(AXES, 2) | {"final": 8}
     facts = dict(report.facts)

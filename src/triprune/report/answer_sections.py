@@ -54,7 +54,11 @@ def comparison(report: Report) -> Markup:
     drawn = figure("comparison", "Accuracy on the test split", f"{dots}; dashed: the original")
     parts = [
         element("div", drawn, class_="card"),
-        element("div", table(tables.comparison_table(found, words)), class_="card plain"),
+        element(
+            "div",
+            table(tables.comparison_table(found, words, report.spending.noun)),
+            class_="card plain",
+        ),
     ]
     for test in report.speed:
         parts.append(element("div", table(tables.speed_table(test)), class_="card plain"))

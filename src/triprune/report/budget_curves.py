@@ -16,6 +16,7 @@ from triprune.core.observation import Observation
 from triprune.core.predictor import Predictor
 from triprune.core.scale import AXES, Axis, Scale
 from triprune.errors import BudgetError
+from triprune.report.amounts import Spending
 
 _LEAST = 5
 """The lowest budget that is quoted, in per cent."""
@@ -90,10 +91,12 @@ class Quoter:
         )
 
 
-def budget_picture(quoter: Quoter, observations: Sequence[Observation]) -> BudgetPicture:
+def budget_picture(
+    quoter: Quoter, observations: Sequence[Observation], spending: Spending | None = None
+) -> BudgetPicture:
     """Quote the joint curve and the single axes at every per cent that observations speak of."""
-    whole = next((o.macs for o in observations if not o.scale.cut_axes()), None)
-    costs = [_paid(item, whole, quoter.cost) for item in observations]
+    counted = [(spending or Spending()).paid(item) for item in observations]
+    costs = [c or quoter.cost(o.scale) for c, o in zip(counted, observations, strict=True)]
     corner = quoter.cost(Scale(*quoter.predictor.observed))
     budgets = np.arange(max(_LEAST, math.ceil(100 * corner - 1e-9)), 101) / 100
     axes: list[Axis] = [
@@ -106,11 +109,6 @@ def budget_picture(quoter: Quoter, observations: Sequence[Observation]) -> Budge
         for paid, item in zip(costs, observations, strict=True)
     )
     return BudgetPicture(tuple(curves), observed)
-
-
-def _paid(item: Observation, whole: int | None, cost: Cost) -> float:
-    """Return what a scale costs: counted where macs are known, else by the formula."""
-    return item.macs / whole if item.macs and whole else cost(item.scale)
 
 
 def _curve(name: str, choose: Callable[[float], Choice], budgets: np.ndarray) -> BudgetCurve:

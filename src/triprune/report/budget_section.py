@@ -16,6 +16,7 @@ def budget(report: Report, drawn: Drawn) -> Markup:
     """Return the slider, what it says, the curves and the surface."""
     if drawn.picture is None or not drawn.picture.curves[0].quotes:
         return NOTHING
+    noun = report.spending.noun
     stops, words = [quote for quote, _ in drawn.stops(report)], Words(report.in_percent)
     split = "validation images" if report.lattice is not None else "the observations' own data"
     lede = (
@@ -31,12 +32,12 @@ def budget(report: Report, drawn: Drawn) -> Markup:
     off = report.cost_error
     if off is not None:
         lattice += (
-            " Macs between counted ones come from a fitted cost, which is off by at most "
-            f"{100 * off:.1f} % on those that were counted."
+            f" Between scales that were {report.spending.made}, a fitted cost stands in for the "
+            f"{noun}; it is off by at most {100 * off:.1f} % on those that were."
         )
-    quotes = folded(tables.quotes_table(stops[::-1], words, report.whole_macs))
+    quotes = folded(tables.quotes_table(stops[::-1], words, report.spending))
     curves = figure(
-        "budget", "Accuracy to expect", "by the macs that remain; shaded: the 90 % interval"
+        "budget", "Accuracy to expect", f"by remaining {noun}; shaded: the 90 % interval"
     )
     cards = [element("div", curves, _legend(report, drawn), quotes, class_="card")]
     surface = _surface(report, drawn)
@@ -45,7 +46,7 @@ def budget(report: Report, drawn: Drawn) -> Markup:
         "Move the budget",
         lede + lattice,
         _slider(report, stops),
-        element("div", _readout(), class_="card"),
+        element("div", _readout(noun), class_="card"),
         element("div", *cards, class_="pair"),
     )
 
@@ -53,7 +54,7 @@ def budget(report: Report, drawn: Drawn) -> Markup:
 def _slider(report: Report, stops: list[Quote]) -> Markup:
     label = element(
         "label",
-        element("span", "Budget: the part of the macs that may remain"),
+        element("span", f"Budget: the part of the {report.spending.noun} that may remain"),
         element("output", "", id="budget-value", for_="budget"),
         for_="budget",
     )
@@ -71,7 +72,7 @@ def _slider(report: Report, stops: list[Quote]) -> Markup:
     return element("div", label, control, class_="slider")
 
 
-def _readout() -> Markup:
+def _readout(noun: str) -> Markup:
     def pair(name: str, value: str, small: str) -> Markup:
         told = element("dd", element("span", "", id=value), element("small", "", id=small))
         return element("div", element("dt", name), told)
@@ -92,7 +93,7 @@ def _readout() -> Markup:
     return element(
         "dl",
         pair("Predicted accuracy", "budget-accuracy", "budget-interval"),
-        pair("Predicted macs", "budget-macs", "budget-cost"),
+        pair(f"Predicted {noun}", "budget-amount", "budget-cost"),
         *bars,
         class_="readout",
     )

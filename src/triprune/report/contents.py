@@ -16,6 +16,7 @@ from triprune.core.lattice import Lattice
 from triprune.core.observation import Observation
 from triprune.core.predictor import Predictor
 from triprune.core.scale import Scale
+from triprune.report.amounts import Spending
 
 Pixels = NDArray[np.uint8]
 Map = NDArray[np.float32]
@@ -134,7 +135,7 @@ class Report:
 
     ``subject`` names what was pruned, ``state`` says how far it is. ``finished`` holds a
     comparison for each budget, the one that the report is about first; ``chosen`` the run's own
-    choices, by macs that were counted. ``facts`` are pairs of a name and a value.
+    choices, at the cost that was measured. ``facts`` are pairs of a name and a value.
     """
 
     subject: str
@@ -143,7 +144,7 @@ class Report:
     observations: tuple[Observation, ...] = ()
     cost: CalibratedCost = paper_cost
     lattice: Lattice | None = None
-    whole_macs: int | None = None
+    spending: Spending = field(default_factory=Spending)
     chosen: tuple[Quote, ...] = ()
     finished: tuple[Comparison, ...] = ()
     speed: tuple[SpeedTest, ...] = ()
@@ -167,9 +168,19 @@ class Report:
 
     @property
     def cost_error(self) -> float | None:
-        """How far the fitted cost is off, at most, on the models whose macs were counted."""
-        if not self.whole_macs:
+        """How far the fitted cost is off, at most, on the models that were measured."""
+        if self.spending.by == "paper":
             return None
-        counted = [(o.scale, o.macs / self.whole_macs) for o in self.observations if o.macs]
-        counted += [(quote.choice.scale, quote.choice.cost) for quote in self.chosen]
-        return max((abs(self.cost(scale) / paid - 1.0) for scale, paid in counted), default=None)
+        known = [(item.scale, self.spending.paid(item)) for item in self.observations]
+        known += [(quote.choice.scale, quote.choice.cost) for quote in self.chosen]
+        return max((abs(self.cost(s) / paid - 1.0) for s, paid in known if paid), default=None)
+
+    def share(self, model: Compared, original: Compared) -> float:
+        """Return the part of the original's cost that a finished model has, as it was measured."""
+        pairs = {
+            "macs": (model.macs, original.macs),
+            "params": (model.params, original.params),
+            "latency": (model.latency_ms, original.latency_ms),
+        }
+        spent = pairs.get(self.spending.by)
+        return spent[0] / spent[1] if spent else self.cost(model.scale)

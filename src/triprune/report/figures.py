@@ -83,7 +83,7 @@ def budget_figure(report: Report, drawn: Drawn) -> Figure | None:
         axes.set_ylim(max(low, least - 0.1 * (high - least)), high + 0.1 * (high - least))
         for cost, accuracy, axis in drawn.picture.observed:
             axes.plot(cost, accuracy, "o", color=COLOURS.get(axis, _OTHER), ms=5)
-        axes.set(xlabel="macs that remain", ylabel="predicted accuracy")
+        axes.set(xlabel=f"remaining {report.spending.noun}", ylabel="predicted accuracy")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{100 * x:.0f} %"))
         _scores(axes, report)
         axes.legend()

@@ -33,7 +33,7 @@ class Drawn:
         if report.predictor is None:
             return cls(None, (), None)
         quoter = Quoter(report.predictor, report.cost, report.lattice)
-        picture = budget_picture(quoter, report.observations)
+        picture = budget_picture(quoter, report.observations, report.spending)
         reached = [quote.choice.scale for quote in picture.curves[0].quotes]
         reached += [quote.choice.scale for quote in report.chosen]
         reached.append(Scale(*report.predictor.observed))
@@ -42,7 +42,7 @@ class Drawn:
         return cls(picture, slices(report.predictor, report.observations), tables)
 
     def stops(self, report: Report) -> tuple[tuple[Quote, bool], ...]:
-        """Return the joint quotes, and whether each is the run's own choice, counted in macs."""
+        """Return the joint quotes, and whether each is the run's own choice, as measured."""
         stops: list[tuple[Quote, bool]] = []
         for quote in self.picture.curves[0].quotes if self.picture else ():
             own = [c for c in report.chosen if abs(c.budget - quote.budget) < _SAME]
@@ -56,7 +56,12 @@ def payload(report: Report, drawn: Drawn) -> str:
     alone = drawn.picture.curves[1:] if drawn.picture else ()
     values = {
         "percent": report.in_percent,
-        "macs": report.whole_macs,
+        "spending": {
+            "noun": report.spending.noun,
+            "made": report.spending.made,
+            "whole": report.spending.whole,
+            "timed": report.spending.by == "latency",
+        },
         "units": _units(report),
         "quotes": [_quote(quote) | {"own": own} for quote, own in stops],
         "joint": [_quote(q) for q in drawn.picture.curves[0].quotes] if drawn.picture else [],
@@ -118,7 +123,7 @@ def _observed(report: Report, drawn: Drawn) -> list[dict[str, Any]]:
 
 def _finals(report: Report) -> list[dict[str, Any]]:
     return [
-        {"name": m.name, "c": m.macs / found.models[0].macs, "accuracies": m.accuracies}
+        {"name": m.name, "c": report.share(m, found.models[0]), "accuracies": m.accuracies}
         for found in report.finished
         for m in found.models
         if m.name != "original" or found is report.comparison

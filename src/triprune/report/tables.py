@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from triprune.core.choice import Quote
 from triprune.core.scale import AXES, Scale
+from triprune.report.amounts import Spending, count, milliseconds
 from triprune.report.axis_tables import AxisTables
 from triprune.report.budget_curves import label_of
 from triprune.report.contents import Comparison, Gallery, LearningCurve, Report, SpeedTest, Surgery
-from triprune.report.wording import Words, count, milliseconds
+from triprune.report.wording import Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Table:
     note: str = ""
 
 
-def comparison_table(found: Comparison, words: Words) -> Table:
+def comparison_table(found: Comparison, words: Words, noun: str) -> Table:
     """Return original, joint and controls, with what each costs and keeps."""
     original = found.models[0]
     rows = tuple(
@@ -42,7 +43,7 @@ def comparison_table(found: Comparison, words: Words) -> Table:
     seeds = max(len(model.accuracies) for model in found.models)
     note = f"{seeds} seeds" if seeds > 1 else "one seed"
     return Table(
-        f"At {100 * found.budget:g} % of the macs",
+        f"At {100 * found.budget:g} % of the {noun}",
         (*columns, "latency (speed-up)", "kept d / w / r (input)"),
         rows,
         f"{note}; latency on {found.device}, batch of 1",
@@ -68,7 +69,7 @@ def speed_table(test: SpeedTest) -> Table:
     return Table(title, columns, rows, f"{test.machine}; {test.date}")
 
 
-def quotes_table(quotes: Sequence[Quote], words: Words, macs: int | None) -> Table:
+def quotes_table(quotes: Sequence[Quote], words: Words, spending: Spending) -> Table:
     """Return which scale each budget buys, and the accuracy to expect of it."""
     rows = tuple(
         (
@@ -80,11 +81,11 @@ def quotes_table(quotes: Sequence[Quote], words: Words, macs: int | None) -> Tab
             words.score(item.choice.predicted_accuracy),
             " – ".join(words.score(end) for end in item.choice.interval),
             f"{100 * item.choice.cost:.1f} %",
-            "–" if macs is None else count(item.choice.cost * macs),
+            spending.text(item.choice.cost),
         )
         for item in quotes
     )
-    columns = ("budget", *AXES, "accuracy", "90 % interval", "cost", "macs")
+    columns = ("budget", *AXES, "accuracy", "90 % interval", "cost", spending.noun)
     beyond = any(item.choice.extrapolated for item in quotes)
     note = "* beyond what was observed" if beyond else ""
     return Table("What every budget buys", columns, rows, note)

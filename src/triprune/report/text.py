@@ -41,13 +41,13 @@ def to_text(report: Report, drawn: Drawn | None = None, *, width: int = 100) -> 
 
 def _tables(report: Report, drawn: Drawn) -> list[Table]:
     words, found = Words(report.in_percent), report.comparison
-    listed = [] if found is None else [tables.comparison_table(found, words)]
+    listed = [] if found is None else [tables.comparison_table(found, words, report.spending.noun)]
     listed += [tables.speed_table(test) for test in report.speed]
     if len(report.finished) > 1:
         listed.append(tables.finished_table(report, words))
     stops = [quote for quote, _ in drawn.stops(report)][::-1]
     tens = [quote for quote in stops if round(100 * quote.budget) % _QUOTED == 0]
-    listed.append(tables.quotes_table(tens or stops, words, report.whole_macs))
+    listed.append(tables.quotes_table(tens or stops, words, report.spending))
     if report.observations:
         listed.append(tables.observations_table(report, words))
     listed.append(tables.candidates_table(report, words))

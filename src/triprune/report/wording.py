@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs]
 
+from triprune.report.amounts import count, milliseconds
 from triprune.report.budget_curves import label_of
 from triprune.report.contents import Compared, Comparison, Report
 
@@ -52,25 +53,6 @@ class Words:
         if not self.in_percent:
             return f"{model.accuracy:.4g} ± {model.spread:.2g}"
         return f"{100 * model.accuracy:.2f} ± {100 * model.spread:.2f} %"
-
-
-def count(value: float) -> str:
-    """Return a large number in k, M or G."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:,.2f} {letter}"
-    return f"{value:,.0f}"
-
-
-def milliseconds(value: float) -> str:
-    """Return a duration with about three digits."""
-    return (
-        f"{value:.2f} ms"
-        if value < 10
-        else f"{value:.1f} ms"
-        if value < 100
-        else f"{value:,.0f} ms"
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,11 @@ from triprune.run.observations import read_observations
 def report_on_file(path: str | Path) -> Report:
     """Fit a predictor to the observations in ``path`` and return what can be said of them."""
     found = read_observations(path)
-    whole = [item.macs for item in found.observations if not item.scale.cut_axes() and item.macs]
     return Report(
         subject=Path(path).name,
         state=f"{len(found.observations)} observations; nothing was run",
         predictor=fit_predictor(found.observations),
         observations=found.observations,
-        whole_macs=whole[0] if whole else None,
         notes=("accuracies were read as percentages",) if found.in_percent else (),
         facts=(("observations", str(path)), ("cost", "d·w²·r²"), *made_now()),
     )

@@ -15,6 +15,7 @@ from triprune.core.predictor import Predictor
 from triprune.core.scale import AXES, Scale
 from triprune.errors import InputError
 from triprune.places import Place
+from triprune.report.amounts import Spending
 from triprune.report.contents import (
     Comparison,
     Gallery,
@@ -87,7 +88,7 @@ class _Folder:
             observations=observations,
             cost=known.cost,
             lattice=known.lattice,
-            whole_macs=known.macs,
+            spending=self._spending(known),
             chosen=self._chosen(known),
             finished=self._finished(),
             speed=self._speed(),
@@ -95,6 +96,13 @@ class _Folder:
             surgery=self._surgery(known),
             gallery=self._gallery(),
         )
+
+    def _spending(self, known: Survey) -> Spending:
+        """Return what the run's budgets are a part of."""
+        by = self.facts["settings"]["cost"]
+        timed = [o.row("original").latency_ms for o in self.status.outcomes]
+        whole = {"macs": known.macs, "params": known.params, "latency": timed[0] if timed else None}
+        return Spending(by, whole.get(by))
 
     def _rounds(self) -> list[tuple[str, int, TrainedModel]]:
         found: list[tuple[str, int, TrainedModel]] = []
@@ -120,7 +128,9 @@ class _Folder:
         for key in self.store.keys("budget-*/joint"):
             chosen = self.store.read(key, Chosen)
             if chosen.choice is not None:
-                choice = replace(chosen.choice, cost=chosen.macs / known.macs)
+                choice = chosen.choice
+                if self.facts["settings"]["cost"] == "macs":
+                    choice = replace(choice, cost=chosen.macs / known.macs)
                 found.append(Quote(float(key.split("/")[0].removeprefix("budget-")) / 100, choice))
         return tuple(found)
 

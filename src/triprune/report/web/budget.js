@@ -1,4 +1,4 @@
-/* The slider, what it says, and accuracy against macs. Its stops are quotes made by triprune itself. */
+/* The slider, what it says, and accuracy against cost. Its stops are quotes made by triprune itself. */
 const quotes = data.quotes;
 const slider = document.getElementById("budget");
 let current = data.start;
@@ -16,8 +16,9 @@ function showQuote() {
   put("budget-value", percent(quote.b));
   put("budget-accuracy", score(quote.a));
   put("budget-interval", quote.lo === null ? "no interval: too few observations" : `90 % interval ${score(quote.lo)} – ${score(quote.hi)}`);
-  put("budget-macs", data.macs ? count(quote.c * data.macs) : percent(quote.c, 1));
-  put("budget-cost", data.macs ? `${percent(quote.c, 1)} of ${count(data.macs)}${quote.own ? ", counted: the run's own choice" : ", by the fitted cost"}` : "of the original's compute, by formula");
+  const { whole, made, noun } = data.spending;
+  put("budget-amount", whole ? amount(quote.c * whole) : percent(quote.c, 1));
+  put("budget-cost", `${whole ? `${percent(quote.c, 1)} of ${amount(whole)}` : `of the original's ${noun}`}, ${quote.own ? `${made}: the run's own choice` : made === "by formula" ? made : "by the fitted cost"}`);
   AXES.forEach((axis, i) => {
     put(`kept-${axis}`, keptText(axis, quote.s[i]));
     put(`beyond-${axis}`, quote.x.includes(axis) ? "beyond what was observed" : "");
@@ -34,7 +35,7 @@ function drawBudget(host) {
   const focus = [...quotes.map((q) => q.a), ...seen, ...ends];
   const y = roomFor(focus, reach, 0.06), low = Math.min(...all.map((q) => q.b));
   const chart = frame(host, { height: Math.min(420, Math.max(300, host.clientWidth * 0.7)), x: [low, 1], y,
-    xLabel: "macs that remain", xFormat: (v) => percent(v) });
+    xLabel: `remaining ${data.spending.noun}`, xFormat: (v) => percent(v) });
   const clip = make("clipPath", { id: "budget-clip" }, chart.svg), { inner } = chart;
   make("rect", { x: inner.left, y: inner.top - 8, width: inner.right - inner.left, height: inner.bottom - inner.top + 8 }, clip);
   const clipped = (node) => { node.setAttribute("clip-path", "url(#budget-clip)"); return node; };
@@ -45,7 +46,7 @@ function drawBudget(host) {
   const points = quotes.map((q) => ({ x: chart.px(q.b), y: chart.py(q.a), text: `budget ${percent(q.b)}: ${score(q.a)}\ndepth ${q.s[0].toFixed(2)}, width ${q.s[1].toFixed(2)}, resolution ${q.s[2].toFixed(2)}` }));
   for (const o of data.observed) {
     chart.dot(o.c, o.a, colour(o.axis));
-    points.push({ x: chart.px(o.c), y: chart.py(o.a), text: `observed: ${o.axis} ${o.kept}\n${score(o.a)} at ${percent(o.c, 1)} of the macs` });
+    points.push({ x: chart.px(o.c), y: chart.py(o.a), text: `observed: ${o.axis} ${o.kept}\n${score(o.a)} at ${percent(o.c, 1)} of the ${data.spending.noun}` });
   }
   for (const f of data.finals) for (const a of f.accuracies) {
     chart.diamond(f.c, a, colour(f.name));

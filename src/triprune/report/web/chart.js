@@ -18,6 +18,8 @@ function count(value) {
   return value.toFixed(0);
 }
 
+const amount = (value) => data.spending.timed ? `${value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)} ms` : count(value);
+
 function make(tag, attributes = {}, parent = null, text = null) {
   const node = document.createElementNS(NS, tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);

@@ -76,7 +76,7 @@ function drawSurface(host) {
       paint.fillRect(left, top, right - left, bottom - top);
     }
     overlay.replaceChildren();
-    // The run's own choice was made by counted macs: the line goes through it, by the fitted cost.
+    // The run's own choice was made by measured cost: the line goes through it, by the fitted cost.
     const border = budgetBorder([i, j], held, quote.own ? costOf(quote.s) : quote.b, [xEdges[0], Math.min(1, xEdges[xs.length])], [yEdges[0], yEdges[ys.length]]);
     if (border.length > 1) {
       const d = border.map(([a, b], k) => `${k ? "L" : "M"}${box.px(a).toFixed(1)},${box.py(b).toFixed(1)}`).join("");
@@ -101,7 +101,7 @@ function drawSurface(host) {
     places[j] = nearest(ys, yEdges[0] + fy * (yEdges[ys.length] - yEdges[0]));
     places[third] = nearest(axes[third].kept, quote.s[third]);
     const scale = places.map((place, axis) => axes[axis].kept[place]);
-    tip.textContent = `${AXES.map((axis, k) => `${axis} ${scale[k].toFixed(2)}`).join(", ")}\n${score(predicted(places))} at ${percent(costOf(scale), 1)} of the macs`;
+    tip.textContent = `${AXES.map((axis, k) => `${axis} ${scale[k].toFixed(2)}`).join(", ")}\n${score(predicted(places))} at ${percent(costOf(scale), 1)} of the ${data.spending.noun}`;
     tip.style.left = `${Math.max(6, Math.min(innerWidth - tip.offsetWidth - 6, event.clientX + 14))}px`;
     tip.style.top = `${Math.max(6, event.clientY - tip.offsetHeight - 12)}px`;
   });
