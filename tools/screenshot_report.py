@@ -12,7 +12,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-WIDTH, HEIGHT = 1180, 1010
+WIDTH, HEIGHT = 1120, 1000
 
 
 def main(page: Path, picture: Path) -> None:
