@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from triprune import Scale
+from triprune import Observation, Scale, fit_predictor
+from triprune.report.contents import Report
 from triprune.report.page import to_page
 from triprune.report.payload import Drawn
 from triprune.run.file_report import report_on_file
@@ -41,7 +42,16 @@ def built(full_report, csv_report, tmp_path_factory):
     (folder / "run.html").write_text(to_page(full_report))
     seconds = time.process_time() - began
     (folder / "csv.html").write_text(to_page(*csv_report))
+    for count in (1, 2, 5):
+        (folder / f"few-{count}.html").write_text(to_page(few_scores(count)))
     return folder, seconds
+
+
+def few_scores(count):
+    """Return a report on scores that are no fractions: one observation, or some more."""
+    scales = [Scale(), Scale(width=0.5), Scale(depth=0.5), Scale(0.5, 0.5), Scale(resolution=0.7)]
+    observations = tuple(Observation(s, -3.0 - k) for k, s in enumerate(scales[:count]))
+    return Report("scores", "x", fit_predictor(observations), observations)
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +171,14 @@ def test_a_chart_tells_what_is_under_the_pointer(visit):
     dot.scroll_into_view_if_needed()
     dot.hover(force=True)
     assert page.inner_text(".tip") == "joint: all axes: 93.32 %"
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_few_observations_of_any_score_are_drawn(visit, count):
+    page = visit(f"few-{count}", PHONE)
+    move(page, 0)
+    assert page.locator('[data-chart="budget"] .dot').count() == count
+    assert page.inner_text("#budget-accuracy").startswith("-")
 
 
 def test_hostile_names_are_shown_and_do_nothing(visit):

@@ -33,8 +33,10 @@ function drawBudget(host) {
   const seen = data.observed.map((o) => o.a), ends = data.finals.flatMap((f) => f.accuracies);
   const reach = quotes.flatMap((q) => [q.lo, q.hi]);
   const focus = [...quotes.map((q) => q.a), ...seen, ...ends];
-  const y = roomFor(focus, reach, 0.06), low = Math.min(...all.map((q) => q.b));
-  const chart = frame(host, { height: Math.min(420, Math.max(300, host.clientWidth * 0.7)), x: [low, 1], y,
+  const y = roomFor(focus, reach, 0.06);
+  const spent = [...all.map((q) => q.b), ...data.finals.map((f) => f.c), ...data.observed.map((o) => o.c)];
+  const low = Math.min(...spent, 0.98), high = Math.max(...spent);
+  const chart = frame(host, { height: Math.min(420, Math.max(300, host.clientWidth * 0.7)), x: [low, high], y,
     xLabel: `remaining ${data.spending.noun}`, xFormat: (v) => percent(v) });
   const clip = make("clipPath", { id: "budget-clip" }, chart.svg), { inner } = chart;
   make("rect", { x: inner.left, y: inner.top - 8, width: inner.right - inner.left, height: inner.bottom - inner.top + 8 }, clip);
