@@ -60,7 +60,7 @@ def speed_table(test: SpeedTest) -> Table:
             f"{row.lower_ms:.3g} – {row.upper_ms:.3g}",
             f"{row.speed_up:.2f} ×",
             f"{1000 * row.batch_size / row.median_ms:,.0f}",
-            "–" if row.peak_bytes is None else f"{row.peak_bytes / 2**20:,.0f} MiB",
+            "–" if row.peak_bytes is None else f"{row.peak_bytes / 2**20:,.1f} MiB",
         )
         for row in test.rows
     )

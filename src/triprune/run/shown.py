@@ -37,7 +37,8 @@ def speed_test(bench: Bench) -> SpeedTest:
         for row in bench.rows
     )
     versions = ", ".join(f"{name} {found}" for name, found in bench.versions.items())
-    machine = f"{bench.hardware}, {bench.threads} threads, {versions}"
+    threads = "1 thread" if bench.threads == 1 else f"{bench.threads} threads"
+    machine = f"{bench.hardware}, {threads}, {versions}"
     return SpeedTest(bench.device, bench.runtime, machine, bench.date, rows)
 
 
