@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test format check tests clean
+.PHONY: demo test format check tests slow-tests clean
 
 demo: $(VENV)/.demo
 	$(BIN)/triprune run --config examples/demo.toml --out runs/demo
@@ -21,6 +21,9 @@ check: $(VENV)/.dev
 tests: $(VENV)/.dev
 	@sh tools/install_chromium.sh
 	$(BIN)/python -m pytest --cov --cov-report=term-missing:skip-covered
+
+slow-tests: $(VENV)/.dev
+	TRIPRUNE_SLOW_TESTS=1 $(BIN)/python -m pytest -m slow
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

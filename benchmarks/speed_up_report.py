@@ -1,0 +1,93 @@
+"""Write docs/results/speed_up.md from the measurements under results/speed_up/.
+
+python benchmarks/speed_up_report.py            # write the page
+python benchmarks/speed_up_report.py --check    # fail if the page is not what they say
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from triprune.files import write_atomically
+
+ROOT = Path(__file__).parents[1]
+
+INTRO = """# The speed-up, measured
+
+This page is written by `python benchmarks/speed_up_report.py` from the files under
+`results/speed_up/`, which `benchmarks/speed_up.py` measures; edit neither by hand. In each file
+all models were timed in turns in one process, one sample a round; a time is the median of the
+rounds, with the quartiles between which half of them lie. `joint` cuts all three axes, the other
+rows spend the same budget on one. Peak memory is the weights and what the process grows by during
+a pass."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--results", type=Path, default=ROOT / "results" / "speed_up")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "results" / "speed_up.md")
+    parser.add_argument("--check", action="store_true", help="compare, do not write")
+    settings = parser.parse_args()
+    text = "\n".join([INTRO, *page(settings.results)]) + "\n"
+    if settings.check:
+        if not settings.page.exists() or settings.page.read_text() != text:
+            raise SystemExit(f"{settings.page} is out of date: run this without --check")
+        return
+    settings.page.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(settings.page, text)
+
+
+def page(folder: Path) -> Iterator[str]:
+    for path in sorted(folder.glob("*.json")):
+        measured = json.loads(path.read_text())
+        asked, here = measured["settings"], measured["circumstances"]
+        yield ""
+        yield f"## {asked['model']} at {asked['budget']:.0%} of its macs"
+        yield ""
+        yield (
+            f"`results/speed_up/{path.name}`: {here['cpu']}, {here['threads']} threads, torch "
+            f"{here['torch']}, onnxruntime {here.get('onnxruntime', 'not measured')}, Python "
+            f"{here['python']}, {here['date'][:10]}; seed {asked['seed']}, "
+            f"{asked['rounds']} rounds, channels in multiples of {asked['round_to']}, "
+            f"{asked['resolution_px']} px."
+        )
+        yield ""
+        yield from verdict(measured)
+        yield from table(measured)
+
+
+def verdict(measured: dict[str, Any]) -> Iterator[str]:
+    bar = measured["settings"]["bar"]
+    for row in measured["rows"]:
+        if row["name"] == "joint" and row["batch_size"] == 1:
+            met = "met" if row["times_faster"] >= bar else "**not met**"
+            yield (
+                f"- joint in {row['runtime']}, batch of 1: {row['times_faster']:.2f} × "
+                f"(bar {bar:g} ×): {met}"
+            )
+    yield ""
+
+
+def table(measured: dict[str, Any]) -> Iterator[str]:
+    yield (
+        "| runtime | batch | model | depth, width, resolution | macs | ms | half lie in | "
+        "times faster | peak MB |"
+    )
+    yield "|---|---|---|---|---|---|---|---|---|"
+    whole = next(row["macs"] for row in measured["rows"] if row["name"] == "original")
+    for row in measured["rows"]:
+        scale = " ".join(f"{kept:.2f}" for kept in row["scale"])
+        peak = "–" if row["peak_bytes"] is None else f"{row['peak_bytes'] / 1e6:.0f}"
+        yield (
+            f"| {row['runtime']} | {row['batch_size']} | {row['name']} | "
+            f"{scale} ({row['px']} px) | {row['macs'] / whole:.1%} | {row['median_ms']:.1f} | "
+            f"{row['lower_ms']:.1f}–{row['upper_ms']:.1f} | {row['times_faster']:.2f} | {peak} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
