@@ -28,7 +28,7 @@ from triprune.core.scale import AXES, Scale
 from triprune.run.benching import BenchOrder, Contestant, bench
 
 # Shaped like the joint optima that the paper reports: a little of everything.
-STEPS = 8
+STEPS = 7
 SHAPE = {"depth": 0.8, "width": 0.85, "resolution": 0.9}
 
 

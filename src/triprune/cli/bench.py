@@ -50,7 +50,7 @@ def _print(found: Bench) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    threads = "" if found.device != "cpu" else f", {found.threads} threads"
+    threads = "" if found.device != "cpu" else f", threads: {found.threads}"
     versions = ", ".join(f"{name} {number}" for name, number in found.versions.items())
     table = Table(
         box=None,

@@ -45,7 +45,7 @@ def export(
     made = shipment.about.making.budget if shipment.about is not None else None
     default = folder / "export" / (f"{100 * made:g}" if made is not None else "")
     found = write(shipment, out or default, asked)
-    images = "of the run's validation split" if found.real_images else "(random: no data here)"
-    typer.echo(f"parity: {found.parity} {images}")
+    images = "of the run's validation split" if found.real_images else "random: no data is here"
+    typer.echo(f"parity: {found.parity} ({images})")
     typer.echo(f"input:  {found.takes}")
     typer.echo(f"output: {found.file} ({found.file.stat().st_size:,} bytes)")

@@ -13,13 +13,22 @@ _Folder = Annotated[Path, typer.Argument(help="The folder of a triprune run.")]
 _Budget = Annotated[str, typer.Option(help="What may remain: 35% or 0.35.")]
 
 
-def choose(run: _Folder, budget: _Budget) -> None:
+def choose(
+    run: _Folder,
+    budget: _Budget,
+    round_to: Annotated[
+        int | None, typer.Option(help="Keep channels in multiples, as 8; else as the run does.")
+    ] = None,
+) -> None:
     """Tell which scale another budget buys, by costs measured on the model; trains nothing."""
     from triprune.core.budget import read_budget
     from triprune.run.collected import open_finished
-    from triprune.run.steps import choose as choose_step
+    from triprune.run.rounding import choose as choose_step
+    from triprune.run.rounding import rounded
 
     case, known, fitted = open_finished(run)
+    if round_to is not None:
+        case, known = rounded(case, known, round_to)
     remaining = read_budget(budget)
     found = choose_step(case, known, fitted, budget=remaining)
     assert found.choice is not None
@@ -32,6 +41,8 @@ def choose(run: _Folder, budget: _Budget) -> None:
         f"({found.macs / known.macs:.1%}); {paid}accuracy {found.choice.predicted_accuracy:.2%} "
         f"({low:.2%} to {high:.2%})"
     )
+    if found.note:
+        typer.echo(f"note: {found.note}")
     if found.choice.extrapolated:
         typer.echo(f"warning: beyond what was observed: {', '.join(found.choice.extrapolated)}")
 

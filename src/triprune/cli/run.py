@@ -54,6 +54,7 @@ def run(
     resolution_px: Annotated[int | None, typer.Option(help="The size to read images at.")] = None,
     validation: Annotated[str, typer.Option(help=VALIDATION_HELP)] = "0.1",
     device: Annotated[str | None, typer.Option(help="cpu or cuda.")] = None,
+    round_to: Annotated[int, typer.Option(help="Keep channels in multiples, as 8.")] = 1,
     seconds: Annotated[float | None, typer.Option(help=SECONDS_HELP)] = None,
 ) -> None:
     """Make a model smaller: observe each axis, choose jointly, fine-tune, measure."""
@@ -86,6 +87,7 @@ def run(
                     "ray_address": ray_address,
                     "gpus_per_chain": gpus_per_chain,
                     "device": device,
+                    "round_to": round_to,
                 },
             }
         )

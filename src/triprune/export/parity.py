@@ -30,8 +30,8 @@ class Parity:
     agreeing: int | None
 
     def __str__(self) -> str:
-        same = "" if self.agreeing is None else f", same class for {self.agreeing}"
-        return f"differs by {self.difference:.1e} at most on {self.images} images{same}"
+        same = "" if self.agreeing is None else f", the same class for {self.agreeing} of them"
+        return f"at most {self.difference:.1e} from PyTorch on {self.images} images{same}"
 
 
 def compare(model: nn.Module, answer: Answer, inputs: Tensor, *, asked: str) -> Parity:

@@ -29,6 +29,7 @@ class Making:
     model: str
     data: str
     budget: float
+    cost: str
     seed: int
     epochs: int
     recipe: dict[str, Any]
@@ -105,15 +106,21 @@ def making_of(facts: Mapping[str, Any], outcome: Outcome, kind: str) -> Making:
     """Return how a run makes its model, from its facts; ``kind`` names a model without a name."""
     spec, settings = facts.get("spec"), facts["settings"]
     return Making(
-        model=kind if spec is None else spec["model"],
+        model=kind if spec is None else _public(spec["model"]),
         data="data of the caller" if spec is None else Path(spec["data"]).name,
         budget=outcome.budget,
+        cost=outcome.cost,
         seed=settings["seed"],
         epochs=outcome.epochs,
         recipe=settings["recipe"],
         latency_device=outcome.latency_device,
         triprune=__version__,
     )
+
+
+def _public(name: str) -> str:
+    """Return a model's name without the folders of whoever made it."""
+    return Path(name).name if ".py:" in name else name
 
 
 def read_about(folder: str | Path) -> About | None:

@@ -12,6 +12,7 @@ from triprune.run.artifacts import Row
 
 CARD_FILE = "MODEL_CARD.md"
 _CLASSES_SHOWN = 20
+_COSTS = {"macs": "macs", "params": "params", "latency": "latency", "paper": "compute d·w²·r²"}
 
 
 def model_card(about: About) -> str:
@@ -118,8 +119,8 @@ def _made(about: About) -> Iterator[str]:
     yield (
         "Depth, width and resolution were each pruned and fine-tuned on their own; a predictor of "
         f"accuracy was fitted to that, the best combination within {made.budget:.1%} of the "
-        "compute chosen, cut from the original and fine-tuned (Wang et al., *Accelerate CNNs from "
-        "Three Dimensions*, ICML 2021)."
+        f"{_COSTS.get(made.cost, 'cost')} chosen, cut from the original and fine-tuned (Wang et "
+        "al., *Accelerate CNNs from Three Dimensions*, ICML 2021)."
     )
     yield ""
     yield f"- data: {_cell(made.data)}; first seed {made.seed}; {made.epochs} epochs of fine-tuning"

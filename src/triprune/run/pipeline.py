@@ -25,6 +25,7 @@ from triprune.run.executors.turns import Executor, Work
 from triprune.run.feature_maps import FeatureMaps
 from triprune.run.origin import Origin
 from triprune.run.result import Result
+from triprune.run.rounding import choose
 from triprune.run.sample import Sample, sample
 from triprune.run.store import Store
 from triprune.run.trainer import device_kind, on_worker
@@ -95,7 +96,7 @@ class Pipeline:
 
     def choose(self, known: Survey, fitted: Fitted, budget: float, spends: Spends) -> Chosen:
         """Choose for a budget, spent jointly or on one axis."""
-        make = partial(steps.choose, self.case, known, fitted, budget=budget, spends=spends)
+        make = partial(choose, self.case, known, fitted, budget=budget, spends=spends)
         return self.store.once(f"{_home(budget)}/{spends}", Chosen, make)
 
     def chosen(self, budget: float) -> bool:

@@ -59,7 +59,9 @@ def open_shipment(folder: str | Path, wanted: Wanted | None = None) -> Shipment:
         return _of_saved(folder, wanted)
     raise InputError(
         f"the model in {folder}",
-        "it is neither a run folder nor a saved model" if folder.is_dir() else "there is no such",
+        "it is neither a run folder nor a saved model"
+        if folder.is_dir()
+        else "there is no such folder",
         "name a folder of triprune run, or one that save() wrote",
     )
 

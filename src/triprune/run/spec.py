@@ -46,7 +46,8 @@ class Settings:
     ``budget`` is the part of the original compute that may remain. ``recipe`` says how the
     original was trained; ``effort`` how much of the recipe's fine-tuning is spent. ``controls``
     also spends the budget on each axis alone; ``seeds`` repeats the final fine-tunings.
-    ``cost`` is what the budget is a part of; ``importance`` says which channels go first.
+    ``cost`` is what the budget is a part of; ``importance`` says which channels go first,
+    ``round_to`` keeps them in multiples.
     ``ray_address`` is where a Ray cluster answers; None takes the one on this machine, or starts
     one. ``gpus_per_chain`` (processes, where there are no GPUs) train each model together.
     """
@@ -64,6 +65,7 @@ class Settings:
     ray_address: str | None = None
     gpus_per_chain: int = 1
     device: str | None = None
+    round_to: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budget", read_budget(self.budget))
@@ -81,7 +83,7 @@ class Settings:
                     "there is no such choice",
                     f"give one of {', '.join(choices)}",
                 )
-        for name in ("rounds", "seeds", "gpus_per_chain"):
+        for name in ("rounds", "seeds", "gpus_per_chain", "round_to"):
             value: object = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise InputError(f"{name} = {value!r}", "it is no count", "give 1 or more")
@@ -132,6 +134,8 @@ class Settings:
         }
         if self.gpus_per_chain > 1:  # batch norm then sees a part of each batch
             deciding["gpus_per_chain"] = self.gpus_per_chain
+        if self.round_to > 1:
+            deciding["round_to"] = self.round_to
         return deciding
 
     def to_mapping(self) -> dict[str, Any]:

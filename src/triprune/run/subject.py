@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
@@ -34,10 +35,13 @@ class Subject:
         model: nn.Module,
         input_size: tuple[int, int, int],
         importance: Importance = "bn_scale",
+        *,
+        round_to: int = 1,
     ) -> None:
         self.model = working_copy(model).cpu()
         self.input_size = input_size
-        self._importance = importance
+        self.round_to = round_to
+        self._importance: Importance = importance
         self.example = example_input(self.model, input_size)
         self._output = run_example(self.model, self.example)
         self._cut: OrderedDict[tuple[float, float], nn.Module] = OrderedDict()
@@ -79,17 +83,25 @@ class Subject:
 
     def lattice(self, blocks: BlockList, *, fixed_width: bool = False) -> Lattice:
         """Return the scales that the model can take."""
-        convolutions = [m for m in self.model.modules() if isinstance(m, nn.Conv2d)]
-        widest = max((c.out_channels for c in convolutions), default=1)
         total = max(1, blocks.total)
         return Lattice(
             blocks=total,
-            channels=1 if fixed_width else min(_WIDTH_STEPS, widest),
+            channels=1 if fixed_width else self.width_steps(),
             resolution_px=self.resolution_px,
             fixed_blocks=total - len(blocks),
             pixel_step=max(1, self.resolution_px // _RESOLUTION_STEPS),
             least_px=self._least_px(),
         )
+
+    def width_steps(self) -> int:
+        """Return in how many steps width is cut: channels, or multiples, of the widest layer."""
+        convolutions = [m for m in self.model.modules() if isinstance(m, nn.Conv2d)]
+        widest = max((c.out_channels for c in convolutions), default=1)
+        return min(_WIDTH_STEPS, math.ceil(widest / self.round_to))
+
+    def rounded(self, round_to: int) -> Subject:
+        """Return the same subject, cut to other multiples of channels."""
+        return Subject(self.model, self.input_size, self._importance, round_to=round_to)
 
     def cut(
         self, scale: Scale, scores: Mapping[str, float], *, start: nn.Module | None = None
@@ -102,6 +114,7 @@ class Subject:
             example_input=self.example,
             block_scores=scores,
             importance=self._importance,
+            round_to=self.round_to,
         )
 
     def model_at(self, scale: Scale, scores: Mapping[str, float]) -> tuple[nn.Module, int]:
