@@ -5,6 +5,7 @@ import pytest
 from triprune.core.scale import Scale
 from triprune.errors import BudgetError, RunChangedError
 from triprune.network.hardware import device_name
+from triprune.network.latency import measure_latency
 from triprune.network.profile import profile
 from triprune.run.artifacts import Survey
 from triprune.run.compress import compress
@@ -53,10 +54,28 @@ def test_the_paper_s_formula_is_what_is_spent(shrunk):
     assert 0.97 * 0.5 <= d * w**2 * r**2 <= 0.5
 
 
-def test_latency_is_timed_beside_the_original_and_the_device_is_named(shrunk, monkeypatch):
-    monkeypatch.setattr("triprune.network.latency._WARM_UP_S", 0.05)
-    model, run = shrunk
-    out, result = run("latency")
+@pytest.fixture(scope="module")
+def by_latency(shrunk):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("triprune.network.latency._WARM_UP_S", 0.05)
+        return shrunk[1]("latency")
+
+
+def test_choosing_by_latency_is_at_least_as_fast_as_choosing_by_macs(shrunk, by_latency):
+    """At the same budget, timed in turns; a tenth is allowed for a busy machine."""
+    chosen = {"latency": by_latency[1], "macs": shrunk[1]("macs")[1]}
+    timed = measure_latency(
+        {name: each.model for name, each in chosen.items()},
+        {name: each.plan.resolution_px for name, each in chosen.items()},
+        rounds=60,
+        device="cpu",
+    )
+    assert timed["latency"].median_ms <= 1.1 * timed["macs"].median_ms
+
+
+def test_latency_is_timed_beside_the_original_and_the_device_is_named(shrunk, by_latency):
+    model, _ = shrunk
+    out, result = by_latency
     assert result.choice.cost <= 0.5
     assert result.choice.cost >= 0.8 * 0.5  # 97 % where the grid and a busy machine allow it
     known = Store(out).read("survey", Survey)
