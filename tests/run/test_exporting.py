@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -23,6 +24,7 @@ from triprune.errors import (
     TruncatedFileError,
 )
 from triprune.learning.images import resize
+from triprune.places import place
 from triprune.run.exporting import ExportOrder, export
 from triprune.run.shipping import Wanted, open_shipment
 
@@ -160,6 +162,18 @@ def test_what_cannot_be_exported_is_said(real_run, constructor, small, tmp_path)
     (tmp_path / "run.json").write_bytes((run / "run.json").read_bytes())
     with pytest.raises(RunError, match="has not finished one yet"):
         triprune("export", tmp_path)
+
+
+def test_a_run_at_a_url_is_exported_from_there(real_run, constructor, tmp_path):
+    files = real_run[0].rglob("*")
+    for file in filter(Path.is_file, files):
+        (place("memory://shipped") / str(file.relative_to(real_run[0]))).write_whole(
+            file.read_bytes()
+        )
+    wanted = ("memory://shipped", "--model", constructor, "--format", "torch-export")
+    with pytest.raises(InputError, match="not on this machine"):
+        triprune("export", *wanted)
+    assert "of the run's validation split" in triprune("export", *wanted, "--out", tmp_path)
 
 
 def test_damaged_folders_are_refused(real_run, constructor, tmp_path):

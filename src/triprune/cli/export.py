@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from triprune.errors import InputError
+
 Folder = Annotated[Path, typer.Argument(help="A run folder, or a folder of a saved model.")]
 Budget = Annotated[str | None, typer.Option(help="Which of a run's budgets, as 50%.")]
 Model = Annotated[
@@ -35,6 +37,7 @@ def export(
     ] = "uint8",
 ) -> None:
     """Write a finished model for other programs, checked against PyTorch on the run's images."""
+    from triprune.places import RemotePath, place
     from triprune.run.exporting import ExportOrder
     from triprune.run.exporting import export as write
     from triprune.run.shipping import Wanted, open_shipment
@@ -42,9 +45,12 @@ def export(
     order: Any = (file_format, with_resize, with_normalisation, pixels)
     asked = ExportOrder(*order)
     shipment = open_shipment(folder, Wanted(budget, model, num_classes))
-    made = shipment.about.making.budget if shipment.about is not None else None
-    default = folder / "export" / (f"{100 * made:g}" if made is not None else "")
-    found = write(shipment, out or default, asked)
+    if out is None:
+        if isinstance(place(folder), RemotePath):
+            raise InputError(f"exporting {folder}", "it is not on this machine", "give --out")
+        made = "" if shipment.about is None else f"{100 * shipment.about.making.budget:g}"
+        out = folder / "export" / made
+    found = write(shipment, out, asked)
     images = "of the run's validation split" if found.real_images else "random: no data is here"
     typer.echo(f"parity: {found.parity} ({images})")
     typer.echo(f"input:  {found.takes}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
@@ -20,6 +19,7 @@ from triprune.network.hardware import require_device
 from triprune.network.latency import summary, time_in_turns, timer
 from triprune.network.peak_memory import peak_growth
 from triprune.network.profile import example_input, profile
+from triprune.places import Place, place
 from triprune.run.artifacts import Bench, BenchRow
 from triprune.run.collected import is_run
 from triprune.run.finished import finished_budgets, read_finished
@@ -70,9 +70,9 @@ class Contestant:
         return sum(t.numel() * t.element_size() for t in self.model.state_dict().values())
 
 
-def bench_folder(folder: str | Path, wanted: Wanted, order: BenchOrder) -> Bench:
+def bench_folder(folder: str | Place, wanted: Wanted, order: BenchOrder) -> Bench:
     """Time the models in ``folder``; a run folder keeps the result, a saved model's does not."""
-    folder = Path(folder)
+    folder = place(folder)
     found = bench(contestants_of(folder, wanted), order)
     if is_run(folder):
         store = Store(folder)
@@ -81,7 +81,7 @@ def bench_folder(folder: str | Path, wanted: Wanted, order: BenchOrder) -> Bench
     return found
 
 
-def contestants_of(folder: Path, wanted: Wanted) -> list[Contestant]:
+def contestants_of(folder: Place, wanted: Wanted) -> list[Contestant]:
     """Return the original and every finished model of a run, or the one that was saved."""
     if not is_run(folder):
         shipment = open_shipment(folder, wanted)

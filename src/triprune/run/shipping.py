@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from triprune.errors import ArchitectureError, InputError, RunError
 from triprune.learning.models import build_model
 from triprune.network.plan import Plan
+from triprune.places import Place, place
 from triprune.run.about import About, making_of, read_about
 from triprune.run.collected import is_run
 from triprune.run.finished import read_finished
@@ -45,23 +46,22 @@ class Wanted:
     num_classes: int | None = None
 
 
-def open_shipment(folder: str | Path, wanted: Wanted | None = None) -> Shipment:
+def open_shipment(folder: str | Place, wanted: Wanted | None = None) -> Shipment:
     """Return the joint model of a run, or the model of a saved folder; nothing in it is executed.
 
     A run begun from the command line knows its model's name. For any other folder ``wanted.model``
     names it, except where ``about.json`` names one of the zoo, torchvision or timm.
     """
     wanted = wanted or Wanted()
-    folder = Path(folder)
-    if is_run(folder):
-        return _of_run(folder, wanted)
-    if (folder / PLAN_FILE).is_file():
-        return _of_saved(folder, wanted)
+    where = place(folder)
+    if is_run(where):
+        return _of_run(where, wanted)
+    if isinstance(where, Path) and (where / PLAN_FILE).is_file():
+        return _of_saved(where, wanted)
+    missing = isinstance(where, Path) and not where.is_dir()
     raise InputError(
         f"the model in {folder}",
-        "it is neither a run folder nor a saved model"
-        if folder.is_dir()
-        else "there is no such folder",
+        "there is no such folder" if missing else "it is neither a run folder nor a saved model",
         "name a folder of triprune run, or one that save() wrote",
     )
 
@@ -72,7 +72,7 @@ def build_original(name: str, classes: int | None) -> nn.Module:
     return build_model(name, num_classes=chosen)
 
 
-def original_of(folder: Path, wanted: Wanted) -> nn.Module:
+def original_of(folder: Place, wanted: Wanted) -> nn.Module:
     """Build the original of a run, with fresh weights."""
     spec: dict[str, Any] = Store(folder).facts().get("spec") or {}
     name: str | None = wanted.model or spec.get("model")
@@ -82,7 +82,7 @@ def original_of(folder: Path, wanted: Wanted) -> nn.Module:
     return build_original(name, wanted.num_classes or classes or None)
 
 
-def _of_run(folder: Path, wanted: Wanted) -> Shipment:
+def _of_run(folder: Place, wanted: Wanted) -> Shipment:
     finished = read_finished(folder, wanted.budget)
     original, sample = original_of(folder, wanted), _sample(folder)
     trained = finished.models["joint"]
@@ -92,7 +92,7 @@ def _of_run(folder: Path, wanted: Wanted) -> Shipment:
     return Shipment(restore(original, trained), trained.plan, original, about, sample.images)
 
 
-def _sample(folder: Path) -> Sample:
+def _sample(folder: Place) -> Sample:
     store = Store(folder)
     if not store.has("sample"):
         raise RunError(
@@ -124,7 +124,7 @@ def _of_saved(folder: Path, wanted: Wanted) -> Shipment:
     return Shipment(model, plan, original, about, torch.zeros(0, *plan.input_size).byte())
 
 
-def _nameless(folder: Path, found: str) -> InputError:
+def _nameless(folder: Place, found: str) -> InputError:
     return InputError(
         f"the model in {folder}",
         found,
