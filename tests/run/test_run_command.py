@@ -87,6 +87,8 @@ def test_another_budget_needs_no_chain(finished, home):
     assert "4 observations" in triprune("quote", home / "out")
     told = triprune("choose", home / "out", "--budget", "85%")
     assert re.search(r"budget 85\.0%: .* macs \((8[234])\.\d%\)", told)
+    rounded = triprune("choose", home / "out", "--budget", "85%", "--round-to", 4)
+    assert "note: channels in multiples of 4: predicted accuracy" in rounded
     assert "joint" in triprune("finish", home / "out", "--budget", "85%", "--seconds", 600)
     assert "At 85 % of the macs" in (home / "out" / "report.html").read_text()
     assert "At 50 % of the macs" in triprune("report", home / "out", "--text")

@@ -92,9 +92,7 @@ def checked_subject(model: nn.Module, trainer: Trainer, settings: Settings) -> S
     """Return the model as a subject; refuse one that does not tell the data's classes apart."""
     if settings.device is not None:
         require_device(settings.device, "a run")
-    subject = Subject(
-        model, trainer.input_size, settings.importance, round_to=settings.round_to
-    )
+    subject = Subject(model, trainer.input_size, settings.importance, round_to=settings.round_to)
     if isinstance(trainer, ImageTrainer):
         classes = len(trainer.splits.train.classes)
         answered = subject.answers()
