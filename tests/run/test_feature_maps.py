@@ -45,6 +45,36 @@ def test_the_maps_are_the_mean_absolute_value_over_channels(images):
     assert found.compared == 20
 
 
+class Streamed:
+    """The same images, as if they were read from a disk."""
+
+    notes = ()
+
+    def __init__(self, images):
+        self._held = images
+        self.classes, self.mean, self.std = images.classes, images.mean, images.std
+        self.resolution_px = images.resolution_px
+
+    def __len__(self):
+        return len(self._held)
+
+    def take(self, indices):
+        return Streamed(self._held.take(indices))
+
+    def batches(self, rows, *, resolution_px):
+        sized = self._held.at(resolution_px)
+        for row in rows:
+            yield sized.images[row], sized.labels[row]
+
+
+def test_streamed_images_give_the_same_maps(images):
+    tasks = {name: Task(name, Brightness(), px) for name, px in (("original", 8), ("joint", 4))}
+    held, streamed = feature_maps(tasks, images), feature_maps(tasks, Streamed(images))
+    assert streamed.labels == held.labels
+    assert torch.equal(streamed.images, held.images)
+    assert streamed.likeness == held.likeness
+
+
 def test_maps_are_stored_in_order(images, tmp_path):
     tasks = {name: Task(name, Brightness(), 8) for name in ("original", "joint", "depth")}
     found = feature_maps(tasks, images)

@@ -12,7 +12,10 @@ from triprune.errors import ArtifactError, InputError, RunError
 from triprune.report.page import to_page
 from triprune.report.text import to_text
 from triprune.run.artifacts import Bench, BenchRow
+from triprune.run.compress import compress
+from triprune.run.fake import FakeTrainer
 from triprune.run.reporting import report_on_run
+from triprune.run.spec import Settings
 from triprune.run.store import Store
 
 
@@ -88,6 +91,24 @@ def test_a_bench_is_shown(real_run, tmp_path):
     assert "3.00 ×" in page
     assert "measured by onnxruntime on cpu, batch of 1" in page
     assert "a CPU, 2 threads, onnxruntime 1.31; 2026-11-16" in page
+
+
+@pytest.mark.parametrize("cost", ["macs", "params", "paper"])
+def test_a_run_without_images_or_epochs_is_reported_in_what_it_spends(small, tmp_path, cost):
+    trainer = FakeTrainer(lambda scale: 0.9 * (scale.depth * scale.width * scale.resolution) ** 0.1)
+    settings = Settings(0.6, rounds=2, cost=cost, device="cpu")
+    result = compress(small.make(), trainer, budget=0.6, settings=settings, out=tmp_path)
+    found = report_on_run(tmp_path)
+    assert found.gallery is None
+    assert found.curves == ()
+    noun = {"macs": "macs", "params": "parameters", "paper": "compute"}[cost]
+    assert f"At 60 % of the {noun}" in to_page(found)
+    original, joint = found.comparison.models
+    assert found.share(joint, original) <= 0.6
+    if cost == "params":
+        assert found.share(joint, original) == joint.params / original.params
+        assert found.chosen[0].choice.cost == pytest.approx(joint.params / original.params)
+    assert result.outcome.budget == found.comparison.budget
 
 
 def test_a_run_behind_a_url_is_reported_and_its_page_put_there(real_run):
