@@ -54,6 +54,18 @@ def test_a_run_is_quoted_inside_what_was_observed_where_that_will_do():
     assert quoter.jointly(0.06).extrapolated != ()
 
 
+def test_a_curve_tells_where_it_leaves_the_observations():
+    observations = plain_observations()
+    quoter = Quoter(fit_predictor(observations), lattice=Lattice(20, 64, 64))
+    width = budget_picture(quoter, observations).curves[2]
+    (outside, low), (inside, high) = width.stretches()
+    assert (outside, inside) == (False, True)
+    assert low[-1] is high[0]
+    assert {*low, *high} == {*width.quotes}
+    assert all(quote.choice.extrapolated for quote in low)
+    assert not any(quote.choice.extrapolated for quote in high[1:])
+
+
 def test_observations_stand_at_their_counted_cost():
     whole = Observation(Scale(), 0.9, macs=1000)
     cut = Observation(Scale(depth=0.5), 0.8, macs=620)

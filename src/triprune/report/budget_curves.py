@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 
 import numpy as np
 
@@ -33,6 +34,16 @@ class BudgetCurve:
 
     name: str
     quotes: tuple[Quote, ...]
+
+    def stretches(self) -> list[tuple[bool, tuple[Quote, ...]]]:
+        """Return the runs of quotes that lie within the observations (True) or beyond them.
+
+        Each but the first begins with the last quote of the one before, so that lines meet.
+        """
+        runs: list[tuple[bool, tuple[Quote, ...]]] = []
+        for inside, group in groupby(self.quotes, lambda quote: not quote.choice.extrapolated):
+            runs.append((inside, (*(runs[-1][1][-1:] if runs else ()), *group)))
+        return runs
 
 
 @dataclass(frozen=True, slots=True)

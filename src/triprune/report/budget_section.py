@@ -37,7 +37,9 @@ def budget(report: Report, drawn: Drawn) -> Markup:
         )
     quotes = folded(tables.quotes_table(stops[::-1], words, report.spending))
     curves = figure(
-        "budget", "Accuracy to expect", f"by remaining {noun}; shaded: the 90 % interval"
+        "budget",
+        "Accuracy to expect",
+        f"by remaining {noun}; shaded: the 90 % interval; dotted: beyond the observations",
     )
     cards = [element("div", curves, _legend(report, drawn), quotes, class_="card")]
     surface = _surface(report, drawn)

@@ -65,12 +65,13 @@ def budget_figure(report: Report, drawn: Drawn) -> Figure | None:
         figure = Figure(figsize=(6.0, 4.0), layout="constrained")
         axes = figure.add_subplot()
         for curve in drawn.picture.curves[::-1]:
-            budgets = [quote.budget for quote in curve.quotes]
-            values = [quote.choice.predicted_accuracy for quote in curve.quotes]
             wide = 2.6 if curve.name == "joint" else 1.4
-            axes.plot(
-                budgets, values, color=COLOURS[curve.name], lw=wide, label=label_of(curve.name)
-            )
+            look = {"color": COLOURS[curve.name], "lw": wide}
+            axes.plot([], [], label=label_of(curve.name), **look)
+            for inside, quotes in curve.stretches():
+                values = [quote.choice.predicted_accuracy for quote in quotes]
+                style = "-" if inside else ":"
+                axes.plot([quote.budget for quote in quotes], values, style, **look)
         joint = drawn.picture.curves[0].quotes
         ends = np.array([quote.choice.interval for quote in joint]).reshape(-1, 2)
         seen = [accuracy for _, accuracy, _ in drawn.picture.observed]

@@ -11,7 +11,13 @@ from typing import Any
 from triprune.core.choice import Quote
 from triprune.core.scale import AXES, Scale
 from triprune.report.axis_tables import AxisTables, axis_tables
-from triprune.report.budget_curves import BudgetPicture, Quoter, budget_picture, label_of
+from triprune.report.budget_curves import (
+    BudgetCurve,
+    BudgetPicture,
+    Quoter,
+    budget_picture,
+    label_of,
+)
 from triprune.report.contents import Report
 from triprune.report.slices import Slice, slices
 
@@ -66,6 +72,9 @@ def payload(report: Report, drawn: Drawn) -> str:
         "quotes": [_quote(quote) | {"own": own} for quote, own in stops],
         "joint": [_quote(q) for q in drawn.picture.curves[0].quotes] if drawn.picture else [],
         "alone": {curve.name: [_quote(q) for q in curve.quotes] for curve in alone},
+        "curves": [
+            (c.name, _stretches(c)) for c in (drawn.picture.curves if drawn.picture else ())[::-1]
+        ],
         "start": start_of(report, [quote for quote, _ in stops]),
         "observed": _observed(report, drawn),
         "finals": _finals(report),
@@ -93,6 +102,13 @@ def start_of(report: Report, quotes: Sequence[Quote]) -> int:
 def _units(report: Report) -> dict[str, int]:
     lattice = report.lattice
     return {} if lattice is None else {"depth": lattice.blocks, "resolution": lattice.resolution_px}
+
+
+def _stretches(curve: BudgetCurve) -> list[dict[str, object]]:
+    return [
+        {"inside": inside, "points": [(q.budget, q.choice.predicted_accuracy) for q in quotes]}
+        for inside, quotes in curve.stretches()
+    ]
 
 
 def _quote(quote: Quote) -> dict[str, Any]:

@@ -43,8 +43,8 @@ function drawBudget(host) {
   const clipped = (node) => { node.setAttribute("clip-path", "url(#budget-clip)"); return node; };
   const sure = data.joint.filter((q) => q.lo !== null);
   if (sure.length && reach.length) clipped(chart.band(sure.map((q) => [q.b, q.hi]), sure.map((q) => [q.b, q.lo]), colour("joint")));
-  for (const axis of AXES) if (data.alone[axis]) clipped(chart.line(data.alone[axis].map((q) => [q.b, q.a]), colour(axis)));
-  clipped(chart.line(data.joint.map((q) => [q.b, q.a]), colour("joint"), "strong"));
+  for (const [name, stretches] of data.curves) for (const { inside, points } of stretches)
+    clipped(chart.line(points, colour(name), `${name === "joint" ? "strong" : ""} ${inside ? "" : "beyond"}`));
   const points = quotes.map((q) => ({ x: chart.px(q.b), y: chart.py(q.a), text: `budget ${percent(q.b)}: ${score(q.a)}\ndepth ${q.s[0].toFixed(2)}, width ${q.s[1].toFixed(2)}, resolution ${q.s[2].toFixed(2)}` }));
   for (const o of data.observed) {
     chart.dot(o.c, o.a, colour(o.axis));
