@@ -139,7 +139,11 @@ class RemotePath:
         try:
             files, path = url_to_fs(self._root)
         except ImportError as error:
-            raise MissingExtraError(f"the folder {self}", str(error), "install it") from error
+            raise MissingExtraError(
+                f"the folder {self}",
+                f"its file system is not installed ({str(error).rstrip('.')})",
+                "install it on every machine, as with: pip install s3fs",
+            ) from error
         except ValueError as error:
             raise InputError(
                 f"the folder {self}", str(error), "name a path, or a URL that fsspec knows"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from triprune.errors import ClusterError, InputError
 from triprune.run.executors.turns import drive
 from triprune.run.pipeline import Pipeline
 
@@ -50,6 +51,7 @@ def two_workers(behind_fsspec, monkeypatch):
     path = os.environ.get("PYTHONPATH", "")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(behind_fsspec), path]).strip(os.pathsep))
     ray.init(
+        "local",
         num_cpus=2 * torch.get_num_threads(),
         include_dashboard=False,
         log_to_driver=False,
@@ -139,3 +141,19 @@ def test_a_chain_over_two_processes_is_the_one_that_torchrun_trains(two_workers,
         (rounds,) = executor.run([together.chain(known)], training=True)
     assert_same(contents(tmp_path / "ray"), contents(tmp_path / "torchrun"))
     assert len(rounds) == 1
+
+
+def test_an_address_where_nobody_answers_is_named_at_once(small, tmp_path):
+    settings = small.settings(executor="ray", ray_address="127.0.0.1:1")
+    with pytest.raises(ClusterError, match=r"127\.0\.0\.1:1: it does not answer .*refused"):
+        small.compress(small.make(), small.splits(50), budget=0.5, settings=settings, out=tmp_path)
+    assert not ray.is_initialized()
+    assert not (tmp_path / "token").exists()
+
+
+def test_workers_get_no_folder_in_memory(small, two_workers):
+    settings = small.settings(executor="ray")
+    with pytest.raises(InputError, match="in the memory of this process alone"):
+        small.compress(
+            small.make(), small.splits(50), budget=0.5, settings=settings, out="memory://run"
+        )

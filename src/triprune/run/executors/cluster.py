@@ -11,6 +11,8 @@ here: they find everything stored.
 from __future__ import annotations
 
 import logging
+import os
+import socket
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import TracebackType
@@ -20,6 +22,7 @@ from uuid import uuid4
 import ray
 import torch
 from ray import cloudpickle
+from ray._private import services
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -43,6 +46,7 @@ from triprune.run.spec import Settings
 
 _LOSSES = 8  # workers that a piece may lose: one that kills its worker must not go round for ever
 _TURN_S = 0.3
+_KNOCK_S = 10.0
 
 
 class RayExecutor(Generic[Traveller]):
@@ -223,13 +227,28 @@ def _work_as_rank(sent: list[Any], piece: Any, teller: Teller, share: Share) -> 
 
 def _connect(address: str | None) -> None:
     try:
-        ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, RuntimeError, ValueError, RayError) as error:
+        find: Any = services.get_ray_address_from_environment
+        found: str = find(address, None) or "local"
+        try:
+            _knock(found)
+        except OSError:
+            if address is not None or os.environ.get("RAY_ADDRESS"):
+                raise
+            found = "local"  # a cluster was here, and went without a word
+        ray.init(found, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    except (OSError, RuntimeError, ValueError, RayError) as error:
         raise ClusterError(
             f"the Ray cluster at {address}" if address else "a Ray cluster",
             f"it does not answer ({str(error).splitlines()[0].rstrip('.')})",
             "start one with: ray start --head, and join it elsewhere with: ray start --address",
         ) from error
+
+
+def _knock(address: str) -> None:
+    """Ask whether anybody is there before Ray does, which goes on asking for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
 
 
 def _nodes() -> dict[str, Resources]:
