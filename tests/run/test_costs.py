@@ -2,12 +2,14 @@
 
 import pytest
 
+from triprune.core.choice import quote
 from triprune.core.scale import Scale
 from triprune.errors import BudgetError, RunChangedError
 from triprune.network.hardware import device_name
 from triprune.network.latency import measure_latency
 from triprune.network.profile import profile
 from triprune.run.artifacts import Survey
+from triprune.run.collected import read_collected
 from triprune.run.compress import compress
 from triprune.run.fake import FakeTrainer
 from triprune.run.spec import Settings
@@ -46,6 +48,11 @@ def test_params_are_counted_and_do_not_cost_resolution(shrunk):
     assert [row.name for row in result.outcome.rows] == ["original", "joint", "depth", "width"]
     assert not list(out.glob("chains/resolution-*"))
     assert result.outcome.cost == "params"
+    known, fitted, _ = read_collected(out)
+    assert known.cost.flat_axes == ("resolution",)
+    for each in quote(fitted.predictor, ["80%", "50%"], cost=known.cost):
+        assert each.choice.scale.resolution == 1.0
+        assert each.choice.cost == pytest.approx(each.budget)
 
 
 def test_the_paper_s_formula_is_what_is_spent(shrunk):

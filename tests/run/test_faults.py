@@ -81,7 +81,7 @@ def test_a_disk_that_fills_again_and_again(run, undisturbed, tmp_path, monkeypat
     assert contents(tmp_path) == contents(undisturbed)
 
 
-def test_a_disk_that_is_really_full(run, undisturbed, tmp_path):
+def test_a_disk_that_is_really_full_and_one_that_is_really_closed(run, undisturbed, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
 
@@ -98,6 +98,11 @@ def test_a_disk_that_is_really_full(run, undisturbed, tmp_path):
         assert mount("-o", "remount,size=50m")
         run(disk / "run")
         assert contents(disk / "run") == contents(undisturbed)
+        assert mount("-o", "remount,ro")
+        for folder in (disk / "run", disk / "another"):
+            with pytest.raises(InputError, match="Read-only file system"):
+                run(folder)
+        assert status(disk / "run").state == "finished"
     finally:
         subprocess.run(["umount", str(disk)], check=True)
 
