@@ -13,6 +13,7 @@ runtime.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -33,7 +34,7 @@ SHAPE = {"depth": 0.8, "width": 0.85, "resolution": 0.9}
 
 
 def main() -> int:
-    settings = parsed()
+    settings, load = parsed(), round(os.getloadavg()[0], 1)
     torch.set_num_threads(1)  # cutting gains nothing from more
     torch.manual_seed(settings.seed)
     original = triprune.build_model(settings.model).eval()
@@ -47,7 +48,7 @@ def main() -> int:
             told = {"runtime": runtime, **asdict(row), "times_faster": found.speed_up(row)}
             rows.append(told | cuts[row.name][1])
             print(f"{runtime:12} {row.name:11} batch {row.batch_size:3} {row.median_ms:8.2f} ms")
-    machine = circumstances(torch.device("cpu"))
+    machine = circumstances(torch.device("cpu")) | {"load_before": load}
     given = {key: value for key, value in vars(settings).items() if key != "out"}
     versions = {name: version for name, version in found.versions.items() if name != "triprune"}
     content = {"kind": "speed-up", "circumstances": machine | versions, "settings": given}

@@ -23,7 +23,8 @@ This page is written by `python benchmarks/speed_up_report.py` from the files un
 all models were timed in turns in one process, one sample a round; a time is the median of the
 rounds, with the quartiles between which half of them lie. `joint` cuts all three axes, the other
 rows spend the same budget on one. Peak memory is the weights and what the process grows by during
-a pass."""
+a pass. A load average well above zero before the start tells of other work beside the measurement:
+the ratios then still stand, as all models were disturbed alike, and the milliseconds do not."""
 
 
 def main() -> None:
@@ -51,9 +52,9 @@ def page(folder: Path) -> Iterator[str]:
         yield (
             f"`results/speed_up/{path.name}`: {here['cpu']}, {here['threads']} threads, torch "
             f"{here['torch']}, onnxruntime {here.get('onnxruntime', 'not measured')}, Python "
-            f"{here['python']}, {here['date'][:10]}; seed {asked['seed']}, "
-            f"{asked['rounds']} rounds, channels in multiples of {asked['round_to']}, "
-            f"{asked['resolution_px']} px."
+            f"{here['python']}, {here['date'][:10]}, load average before {here['load_before']}; "
+            f"seed {asked['seed']}, {asked['rounds']} rounds, channels in multiples of "
+            f"{asked['round_to']}, {asked['resolution_px']} px."
         )
         yield ""
         yield from verdict(measured)

@@ -83,6 +83,16 @@ def test_peak_memory_follows_what_is_held():
     assert hold[1] == pytest.approx(160e6, rel=0.25)
 
 
+def test_onnx_runtime_s_memory_is_more_than_its_weights():
+    model = torch.nn.Sequential(*(torch.nn.Conv2d(16, 16, 3, padding=1) for _ in range(3)))
+    (row,) = bench(
+        [Contestant("original", 1.0, model, (16, 256, 256))],
+        BenchOrder(runtime="onnxruntime", batches=(4,), rounds=2),
+    ).rows
+    activations = 4 * 16 * 256 * 256 * 4
+    assert row.peak_bytes is None or activations < row.peak_bytes < 8 * activations
+
+
 def test_what_cannot_be_timed_is_said(real_run, constructor, tmp_path):
     run = ("bench", real_run[0], "--model", constructor)
     with pytest.raises(InputError, match="no such runtime"):

@@ -187,7 +187,10 @@ def test_damaged_folders_are_refused(real_run, constructor, tmp_path):
     with pytest.raises(InputError, match="holds one model"):
         triprune("export", home, "--model", constructor, "--budget", "50%")
     about = json.loads((home / "about.json").read_text())
-    for change in ({"std": [0, 1, 1]}, {"rows": []}, {"version": 9}, {"classes": [1]}):
+    spoiled = [{**about["rows"][0], "macs": "many"}, *about["rows"][1:]]
+    changes = [{"std": [0, 1, 1]}, {"rows": []}, {"version": 9}, {"classes": [1]}]
+    changes += [{"rows": spoiled}, {"making": {**about["making"], "budget": "half"}}]
+    for change in changes:
         (home / "about.json").write_text(json.dumps({**about, **change}))
         with pytest.raises(InputError, match=r"about\.json.*does not say what it should"):
             triprune("export", home, "--model", constructor)

@@ -41,7 +41,8 @@ class Front:
     @property
     def takes(self) -> str:
         """What callers must send, in words."""
-        size = "any size" if self.resize_px is not None else "the network's own size"
+        side = self.resize_px
+        size = "the network's own size" if side is None else f"any size (made {side}×{side})"
         if not self.mean:
             return f"normalised float32 of {size}"
         levels = "uint8 pixels, 0 to 255," if self.pixels == "uint8" else "float32 pixels, 0 to 1,"

@@ -59,8 +59,11 @@ def to_onnx(
     return proto.SerializeToString()
 
 
-def open_session(data: bytes, *, device: str = "cpu", threads: int | None = None) -> Any:
-    """Return ONNX Runtime's session of an ONNX file, with as many threads as torch."""
+def open_session(data: bytes, *, device: str = "cpu", keeps_memory: bool = True) -> Any:
+    """Return ONNX Runtime's session of an ONNX file, with as many threads as torch.
+
+    With ``keeps_memory=False`` it gives memory back after every run, so that its peak can be seen.
+    """
     runtime = _extra("onnxruntime")
     provider = _PROVIDERS.get(device)
     if provider not in runtime.get_available_providers():
@@ -70,7 +73,8 @@ def open_session(data: bytes, *, device: str = "cpu", threads: int | None = None
             "try cpu" if device != "cuda" else "pip install onnxruntime-gpu, or try cpu",
         )
     options = runtime.SessionOptions()
-    options.intra_op_num_threads = threads or torch.get_num_threads()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.enable_cpu_mem_arena = keeps_memory
     options.log_severity_level = 3
     return runtime.InferenceSession(data, options, providers=[provider])
 

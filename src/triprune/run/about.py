@@ -7,8 +7,9 @@ not what it should be is refused.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +92,8 @@ class About:
             "classes": tuple(map(_text, values["classes"])),
             "mean": tuple(map(float, values["mean"])),
             "std": tuple(map(float, values["std"])),
-            "rows": tuple(map(row_of, values["rows"])),
-            "making": Making(**values["making"]),
+            "rows": tuple(map(_row, values["rows"])),
+            "making": _making(values["making"]),
             "notes": tuple(map(_text, values["notes"])),
         }
         if not {"original", "joint"} <= {row.name for row in given["rows"]}:
@@ -137,6 +138,20 @@ def read_about(folder: str | Path) -> About | None:
             f"it does not say what it should ({type(error).__name__}: {error})",
             "save the model again, or delete this file and do without it",
         ) from error
+
+
+def _row(told: dict[str, Any]) -> Row:
+    row = row_of(told)
+    numbers = [*row.accuracies, row.latency_ms, row.resolution_px, row.macs, row.params]
+    if not all(math.isfinite(number) for number in numbers) or not row.accuracies:
+        raise ValueError(f"the row {row.name!r} lacks numbers")
+    return replace(row, name=_text(row.name))
+
+
+def _making(told: dict[str, Any]) -> Making:
+    kinds: dict[str, Any] = {"budget": float, "seed": int, "epochs": int, "recipe": dict}
+    given: dict[str, Any] = {name: kinds.get(name, _text)(value) for name, value in told.items()}
+    return Making(**given)
 
 
 def _text(value: object) -> str:

@@ -128,14 +128,23 @@ def bench(contestants: list[Contestant], order: BenchOrder) -> Bench:
     )
 
 
-Runner = Callable[[int], Callable[[int], float]]
-"""From a batch size to a call that runs so many times and returns seconds per run."""
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A model at one batch size: ``seconds(n)`` runs it n times and returns seconds per run."""
+
+    seconds: Callable[[int], float]
+    once: Callable[[], object]
+
+
+_Runner = Callable[[int], _Prepared]
+"""From a batch size to a model prepared for it."""
 
 
 def _rows(
-    contestants: list[Contestant], runners: dict[str, Runner], batch: int, order: BenchOrder
+    contestants: list[Contestant], runners: dict[str, _Runner], batch: int, order: BenchOrder
 ) -> list[BenchRow]:
-    calls = {label: runner(batch) for label, runner in runners.items()}
+    prepared = {label: runner(batch) for label, runner in runners.items()}
+    calls = {label: each.seconds for label, each in prepared.items()}
     samples = time_in_turns(calls, rounds=order.rounds)
     rows: list[BenchRow] = []
     for each in contestants:
@@ -149,45 +158,48 @@ def _rows(
                 lower_ms=timed.lower_ms,
                 upper_ms=timed.upper_ms,
                 samples=timed.samples,
-                peak_bytes=_peak(each, calls[_label(each)], order),
+                peak_bytes=_peak(each, prepared[_label(each)], order),
             )
         )
     return rows
 
 
-def _peak(each: Contestant, call: Callable[[int], float], order: BenchOrder) -> int | None:
+def _peak(each: Contestant, prepared: _Prepared, order: BenchOrder) -> int | None:
     """Return the bytes of the weights and of what a pass adds to them."""
     if order.runtime == "onnxruntime" and order.device != "cpu":
         return None  # its GPU memory is not torch's to count
-    grown = peak_growth(lambda: call(1), order.device)
+    grown = peak_growth(prepared.once, order.device)
     return None if grown is None else each.weight_bytes + grown
 
 
-def _in_torch(each: Contestant, device: str) -> Runner:
+def _in_torch(each: Contestant, device: str) -> _Runner:
     model = each.model.eval().to(device)
 
-    def runner(batch: int) -> Callable[[int], float]:
-        return timer(model, example_input(model, each.input_size, batch_size=batch))
+    def runner(batch: int) -> _Prepared:
+        seconds = timer(model, example_input(model, each.input_size, batch_size=batch))
+        return _Prepared(seconds, lambda: seconds(1))
 
     return runner
 
 
-def _in_onnxruntime(each: Contestant, device: str) -> Runner:
+def _in_onnxruntime(each: Contestant, device: str) -> _Runner:
     model = each.model.eval().cpu()
     example = example_input(model, each.input_size, batch_size=2)
-    session: Any = open_session(to_onnx(model, example, metadata={}), device=device)
+    data = to_onnx(model, example, metadata={})
+    session: Any = open_session(data, device=device)
     name: str = session.get_inputs()[0].name
 
-    def runner(batch: int) -> Callable[[int], float]:
+    def runner(batch: int) -> _Prepared:
         feed = {name: example_input(model, each.input_size, batch_size=batch).numpy()}
 
-        def call(repeats: int) -> float:
+        def seconds(repeats: int) -> float:
             start = time.perf_counter()
             for _ in range(repeats):
                 session.run(None, feed)
             return (time.perf_counter() - start) / repeats
 
-        return call
+        frugal: Any = open_session(data, device=device, keeps_memory=False)
+        return _Prepared(seconds, lambda: frugal.run(None, feed))
 
     return runner
 
