@@ -135,4 +135,6 @@ def _announce(case: Case, known: Survey) -> None:
     ]
     if expected.seconds is not None:
         lines.append(f"about {clock(expected.seconds)} (h:mm:ss or m:ss) from the beginning")
+    elif case.settings.executor == "ray":
+        lines.append("how long that takes is for the cluster's workers to show")
     typer.echo("\n".join([*lines, *(f"note: {note}" for note in known.notes)]))

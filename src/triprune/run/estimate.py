@@ -51,6 +51,8 @@ def estimate(case: Case, known: Survey) -> Estimate:
 
 def _seconds_per_epoch(case: Case) -> float | None:
     trainer = case.trainer
+    if case.settings.executor == "ray":
+        return None  # this machine may be of another kind than those that train
     if not isinstance(trainer, ImageTrainer) or not isinstance(trainer.splits.train, ImageSet):
         return None
     images = trainer.splits.train

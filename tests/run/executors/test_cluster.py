@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 
 from triprune.errors import ClusterError, InputError
 from triprune.run.executors.turns import drive
+from triprune.run.own_training import OwnTraining
 from triprune.run.pipeline import Pipeline
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -151,9 +153,18 @@ def test_an_address_where_nobody_answers_is_named_at_once(small, tmp_path):
     assert not (tmp_path / "token").exists()
 
 
-def test_workers_get_no_folder_in_memory(small, two_workers):
+def test_what_cannot_reach_a_worker_is_refused(small, two_workers, tmp_path):
     settings = small.settings(executor="ray")
     with pytest.raises(InputError, match="in the memory of this process alone"):
         small.compress(
             small.make(), small.splits(50), budget=0.5, settings=settings, out="memory://run"
         )
+    lock = threading.Lock()
+
+    def train(model, resolution_px):
+        assert not lock.locked()
+
+    own = OwnTraining(train, lambda model, resolution_px: 0.5, (3, 16, 16))
+    with pytest.raises(InputError, match=r"they cannot be sent \(cannot pickle"):
+        small.compress(small.make(), own, budget=0.5, settings=settings, out=tmp_path)
+    assert not (tmp_path / "token").exists()

@@ -125,7 +125,7 @@ class _Connection:
         except TypeError as error:
             raise InputError(
                 "sending the model and the data to workers",
-                f"they cannot be sent ({str(error).splitlines()[0]})",
+                f"they cannot be sent ({error.__cause__ or error})",
                 "keep out of them what no other process can have, as open files",
             ) from error
         options = {"num_cpus": 0, "max_retries": 0}
