@@ -24,11 +24,11 @@ from triprune.errors import ArtifactError, InputError, RunChangedError, RunError
 from triprune.files import write_atomically
 from triprune.places import Place, RemotePath, files_in, place
 from triprune.run.locks import locked, worker_on
+from triprune.run.sealing import opened, packed_tensors, sealed
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_PREFIX, _HEX = b'{"checksum":"', 64
 _FACTS = "run"
 _TOKEN = "token"
 
@@ -81,16 +81,16 @@ class Store:
             packed = pack_tensors({name: _plain(tensor) for name, tensor in tensors.items()})
             body["tensors"] = hashlib.sha256(packed).hexdigest()
             write_atomically(path.with_suffix(".safetensors"), packed)
-        write_atomically(path, _sealed(body))
+        write_atomically(path, sealed(body))
         self.checkpoint(key).unlink(missing_ok=True)
 
     def read(self, key: str, kind: type[Kind], *, with_tensors: bool = True) -> Kind:
         """Return a stored artifact; any changed bit of what is read is found and named."""
         path = self._json(key)
-        body = _opened(path)
+        body = opened(path)
         tensors: dict[str, Tensor] = {}
         if "tensors" in body and with_tensors:
-            tensors = parse_tensors(_packed(path, body))
+            tensors = parse_tensors(packed_tensors(path, body))
         if body["kind"] != kind.__name__:
             raise ArtifactError(f"reading {path}", f"it is a {body['kind']}", "name another")
         return kind.from_parts(body["values"], tensors)
@@ -98,9 +98,9 @@ class Store:
     def verify(self, key: str) -> None:
         """Refuse an artifact with a changed bit; tensors that were taken away are no damage."""
         path = self._json(key)
-        body = _opened(path)
+        body = opened(path)
         if "tensors" in body and path.with_suffix(".safetensors").is_file():
-            _packed(path, body)
+            packed_tensors(path, body)
 
     def checkpoint(self, key: str) -> Place:
         """Return where the training that leads to an artifact keeps its last epoch."""
@@ -165,7 +165,7 @@ class Store:
         now = json.loads(json.dumps(facts))
         if not path.is_file():
             _make_folder(self.folder)
-            write_atomically(path, _sealed({"kind": _FACTS, "values": now}))
+            write_atomically(path, sealed({"kind": _FACTS, "values": now}))
             return
         before = self.facts()
         for name in sorted({*before, *now} - {"spec"}):
@@ -182,7 +182,7 @@ class Store:
             raise RunError(
                 f"the run in {self.folder}", "there is none", "name a folder of triprune run"
             )
-        return _opened(self._json(_FACTS))["values"]
+        return opened(self._json(_FACTS))["values"]
 
     @contextmanager
     def locked(self) -> Generator[None, None, None]:
@@ -216,50 +216,6 @@ def _make_folder(folder: Place) -> None:
 
 def _plain(tensor: Tensor) -> Tensor:
     return tensor.detach().cpu().clone().contiguous()
-
-
-def _sealed(body: Mapping[str, Any]) -> bytes:
-    """Return JSON that begins with the checksum of all that follows it."""
-    text = json.dumps(body, indent=1).encode()
-    return _PREFIX + hashlib.sha256(text).hexdigest().encode() + b'",' + text[1:] + b"\n"
-
-
-def _opened(path: Place) -> dict[str, Any]:
-    data = _bytes(path)
-    start = len(_PREFIX) + _HEX
-    text = b"{" + data[start + 2 : -1]
-    told = data[len(_PREFIX) : start].decode(errors="replace")
-    whole = data.startswith(_PREFIX) and data[start : start + 2] == b'",' and data[-1:] == b"\n"
-    if not whole or hashlib.sha256(text).hexdigest() != told:
-        raise _damaged(path)
-    return json.loads(text)
-
-
-def _packed(path: Place, body: Mapping[str, Any]) -> bytes:
-    """Return the tensors beside an artifact, as they were written."""
-    packed = _bytes(path.with_suffix(".safetensors"))
-    if hashlib.sha256(packed).hexdigest() != body["tensors"]:
-        raise _damaged(path.with_suffix(".safetensors"))
-    return packed
-
-
-def _bytes(path: Place) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ArtifactError(
-            f"reading {path}",
-            error.strerror or "there is no such file",
-            "restore it from a copy, or begin another run",
-        ) from error
-
-
-def _damaged(path: Place) -> ArtifactError:
-    return ArtifactError(
-        f"reading {path}",
-        "its checksum does not fit: it was damaged or changed",
-        "restore it from a copy, or delete it with all that was made from it; nothing was changed",
-    )
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any], name: str) -> str:

@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 from collections.abc import Mapping, Sequence
 from functools import partial
-from types import TracebackType
 from typing import Any, Generic
 from uuid import uuid4
 
@@ -37,6 +35,7 @@ from triprune.run.executors.travelling import (
     Teller,
     Traveller,
     Travelling,
+    knock,
     look,
     modules_of_model_files,
     work,
@@ -46,7 +45,6 @@ from triprune.run.spec import Settings
 
 _LOSSES = 8  # workers that a piece may lose: one that kills its worker must not go round for ever
 _TURN_S = 0.3
-_KNOCK_S = 10.0
 
 
 class RayExecutor(Generic[Traveller]):
@@ -59,15 +57,12 @@ class RayExecutor(Generic[Traveller]):
     def __enter__(self) -> RayExecutor[Traveller]:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._connection is not None:
-            self._shared.store.recall_workers()
-            self._connection.close()
+            try:
+                self._shared.store.recall_workers()
+            finally:
+                self._connection.close()
 
     def run(
         self, pieces: Sequence[Piece[Traveller, Value]], *, training: bool = False
@@ -229,8 +224,8 @@ def _connect(address: str | None) -> None:
     try:
         find: Any = services.get_ray_address_from_environment
         found: str = find(address, None) or "local"
-        try:
-            _knock(found)
+        try:  # Ray itself goes on asking for minutes
+            knock(found)
         except OSError:
             if address is not None or os.environ.get("RAY_ADDRESS"):
                 raise
@@ -242,13 +237,6 @@ def _connect(address: str | None) -> None:
             f"it does not answer ({str(error).splitlines()[0].rstrip('.')})",
             "start one with: ray start --head, and join it elsewhere with: ray start --address",
         ) from error
-
-
-def _knock(address: str) -> None:
-    """Ask whether anybody is there before Ray does, which goes on asking for minutes."""
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if colon:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
 
 
 def _nodes() -> dict[str, Resources]:

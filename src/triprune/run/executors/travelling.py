@@ -25,6 +25,7 @@ from triprune.run.store import Store
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+_KNOCK_S = 10.0
 News = tuple[int, str, dict[str, Any]]
 
 
@@ -67,6 +68,13 @@ def look(store: Store, version: str) -> None:
             f"it has triprune {__version__}, the run has {version}",
             "install the same version on every machine",
         )
+
+
+def knock(address: str) -> None:
+    """Ask whether anybody is at ``host:port``; any other address is taken at its word."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
 
 
 class Teller:
