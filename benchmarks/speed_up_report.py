@@ -43,7 +43,11 @@ def main() -> None:
 
 
 def page(folder: Path) -> Iterator[str]:
-    for path in sorted(folder.glob("*.json")):
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        yield ""
+        yield "Nothing has been measured yet."
+    for path in files:
         measured = json.loads(path.read_text())
         asked, here = measured["settings"], measured["circumstances"]
         yield ""
