@@ -23,8 +23,8 @@ This page is written by `python benchmarks/speed_up_report.py` from the files un
 all models were timed in turns in one process, one sample a round; a time is the median of the
 rounds, with the quartiles between which half of them lie. `joint` cuts all three axes, the other
 rows spend the same budget on one. Peak memory is the weights and what the process grows by during
-a pass. A load average well above zero before the start tells of other work beside the measurement:
-the ratios then still stand, as all models were disturbed alike, and the milliseconds do not."""
+a pass. A load average well above zero before the start tells of other work beside the measurement;
+two torch threads that wait for busy cores then spoil even the ratios, as the quartiles show."""
 
 
 def main() -> None:
