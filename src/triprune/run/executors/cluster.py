@@ -223,19 +223,19 @@ def _work_as_rank(sent: list[Any], piece: Any, teller: Teller, share: Share) -> 
 def _connect(address: str | None) -> None:
     try:
         find: Any = services.get_ray_address_from_environment
-        found: str = find(address, None) or "local"
         try:  # Ray itself goes on asking for minutes
-            knock(found)
+            knock(find(address, None) or "")
         except OSError:
             if address is not None or os.environ.get("RAY_ADDRESS"):
                 raise
-            found = "local"  # a cluster was here, and went without a word
-        ray.init(found, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+            address = "local"  # a cluster was here, and went without a word
+        ray.init(address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError, RayError) as error:
         raise ClusterError(
             f"the Ray cluster at {address}" if address else "a Ray cluster",
             f"it does not answer ({str(error).splitlines()[0].rstrip('.')})",
-            "start one with: ray start --head, and join it elsewhere with: ray start --address",
+            "start one with: ray start --head, and join it elsewhere with: ray start --address; "
+            "one that asks for a token needs RAY_AUTH_MODE=token",
         ) from error
 
 
