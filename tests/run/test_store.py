@@ -183,7 +183,10 @@ def test_workers_must_see_the_folder(store, remote, tmp_path):
     later = store.for_workers()
     with pytest.raises(RunError, match="another run has it"):
         seen.write("c", Thing(0.2, torch.ones(1)))
+    left = store.folder / ".b.json.x1y2"
+    left.write_text("half")
     later.recall_workers()
+    assert not left.exists()
     with pytest.raises(RunError, match="it does not see the run's files there"):
         later.require_seen()
     assert not store.has("c")

@@ -133,8 +133,9 @@ class Store:
         return self.folder / "under-way" / "ray"
 
     def recall_workers(self) -> None:
-        """Take away the token, and what Ray's trainer left."""
+        """Take away the token, and what lost workers and Ray's trainer left."""
         (self.folder / _TOKEN).unlink(missing_ok=True)
+        self._sweep()
         home = self.trainers_home()
         if isinstance(home, RemotePath):
             home.remove_folder()
