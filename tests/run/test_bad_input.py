@@ -10,7 +10,7 @@ from triprune.errors import BudgetError, DataError, InputError, ModelError, Weig
 from triprune.run.compress import compress
 from triprune.run.fake import FakeTrainer
 from triprune.run.opening import open_case
-from triprune.run.spec import RunSpec
+from triprune.run.spec import RunSpec, Settings
 
 ROOT = Path(__file__).parents[2]
 WEIGHTS = str(ROOT / "examples" / "resnet14_fashion_mnist.safetensors")
@@ -105,3 +105,17 @@ def test_arguments_of_another_kind(given, told):
         compress(unpadded(), **given, budget=0.5)
     with pytest.raises(InputError, match=r"it is not a torch\.nn\.Module"):
         compress("resnet14", FakeTrainer(lambda _: 0.9), budget=0.5)
+
+
+def test_epochs_that_a_recipe_names_are_spent():
+    named = Settings.from_mapping({"budget": 0.5, "recipe": {"round_epochs": 8}})
+    assert named.spent_recipe.round_epochs == 8
+    cut = Settings.from_mapping({"budget": 0.5, "recipe": {"round_epochs": 8}, "effort": "quick"})
+    assert cut.spent_recipe.round_epochs == 1
+    preset = Settings.from_mapping({"budget": 0.5, "recipe": "cifar10"})
+    assert (preset.effort, preset.spent_recipe.round_epochs) == ("standard", 10)
+
+
+def test_a_config_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(InputError, match="No such file"):
+        RunSpec.from_toml(tmp_path / "none.toml")

@@ -137,11 +137,11 @@ def refuse_writing(name):
     ("change", "told"),
     [
         ("weights", "another weights: weights was [0-9a-f]+, is [0-9a-f]+"),
-        ("architecture", "another model: model was"),
-        ("data", "another data: data was"),
-        ("rate", r"another settings: rate was 0\.05, is 0\.1"),
-        ("seed", "another settings: seed was 0, is 1"),
-        ("cost", "another settings: cost was macs, is paper"),
+        ("architecture", "other model: model was"),
+        ("data", "other data: data was"),
+        ("rate", r"other settings: rate was 0\.05, is 0\.1"),
+        ("seed", "other settings: seed was 0, is 1"),
+        ("cost", "other settings: cost was macs, is paper"),
     ],
 )
 def test_what_was_changed_in_the_middle_of_a_run_is_named(

@@ -41,7 +41,10 @@ def run(
     recipe: Annotated[
         str | None, typer.Option(help="cifar10, tiny-imagenet, imagenet or demo.")
     ] = None,
-    effort: Annotated[str, typer.Option(help="paper, standard or quick.")] = "standard",
+    effort: Annotated[
+        str,
+        typer.Option(help="How much of the recipe's fine-tuning to spend: paper, standard, quick."),
+    ] = "standard",
     cost: Annotated[
         str, typer.Option(help="macs, params, latency (all measured) or paper (d·w²·r²).")
     ] = "macs",
@@ -111,6 +114,7 @@ def start(
     from triprune.run.store import Store
 
     with resumable():
+        typer.echo("reading the data and the model, then measuring the original", err=True)
         deadline = None if seconds is None else Deadline(seconds)
         case = open_case(spec, [terminal_watcher()], deadline)
         pipeline = Pipeline(case, Store(out), _announce)
@@ -131,10 +135,13 @@ def _announce(case: Case, known: Survey) -> None:
         f"original: accuracy {known.accuracy:.2%} on validation images, {known.macs:,} macs, "
         f"{known.params:,} params",
         f"to do: {expected.rounds} models in three chains, then {expected.finals} final "
-        f"fine-tunings; {expected.epochs} epochs in all",
+        f"fine-tunings; {expected.epochs} epochs in all ({case.trainer.epochs(False)} a round, "
+        f"{case.trainer.epochs(True)} at the end; effort {case.settings.effort})",
     ]
     if expected.seconds is not None:
-        lines.append(f"about {clock(expected.seconds)} (h:mm:ss or m:ss) from the beginning")
+        lines.append(
+            f"about {clock(expected.seconds)} from the beginning; what is there is not redone"
+        )
     elif case.settings.executor == "ray":
         lines.append("how long that takes is for the cluster's workers to show")
     typer.echo("\n".join([*lines, *(f"note: {note}" for note in known.notes)]))

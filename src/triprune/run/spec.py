@@ -144,7 +144,10 @@ class Settings:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Settings:
-        """Return the settings with ``values``; a recipe may name a ``preset`` to begin from."""
+        """Return the settings with ``values``; a recipe may name a ``preset`` to begin from.
+
+        Epochs that a recipe names are meant: they are spent in full unless ``effort`` is named too.
+        """
         given = dict(values)
         refuse_unknown(given, {each.name for each in fields(cls)}, "a run")
         if "budget" not in given:
@@ -153,6 +156,8 @@ class Settings:
         if isinstance(recipe, (str, Mapping)):
             changes: dict[str, Any] = {"preset": recipe} if isinstance(recipe, str) else {**recipe}
             begun = Recipe.preset(changes.pop("preset", "cifar10"))
+            if {"round_epochs", "final_epochs"} & {*changes}:
+                given.setdefault("effort", "paper")
             given["recipe"] = Recipe.from_mapping({**begun.to_mapping(), **changes})
         return cls(**given)
 
@@ -205,7 +210,11 @@ class RunSpec:
         """Read a spec: ``model``, ``weights``, ``data`` and a table ``[settings]``."""
         try:
             return cls.from_mapping(tomllib.loads(Path(path).read_text(encoding="utf-8")))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except OSError as error:
+            raise FileFormatError(
+                f"reading the run {path}", error.strerror or str(error), "name a TOML file"
+            ) from error
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise FileFormatError(
                 f"reading the run {path}", f"it is no TOML file ({error})", "mend or rename it"
             ) from error
