@@ -136,7 +136,7 @@ def refuse_writing(name):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ("weights", "another weights: weights was [0-9a-f]+, is [0-9a-f]+"),
+        ("weights", "other weights: weights was [0-9a-f]+, is [0-9a-f]+"),
         ("architecture", "other model: model was"),
         ("data", "other data: data was"),
         ("rate", r"other settings: rate was 0\.05, is 0\.1"),
