@@ -24,8 +24,7 @@ tests: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/core --cov --cov-report=term-missing:skip-covered
 	$(BIN)/python -m pytest --ignore=tests/core
 
-slow-# Coverage is held for the mathematics alone: tracing makes the surgery's tests ten times slower.
-tests: $(VENV)/.dev
+slow-tests: $(VENV)/.dev
 	TRIPRUNE_SLOW_TESTS=1 $(BIN)/python -m pytest -m slow
 
 format: $(VENV)/.dev

@@ -91,7 +91,7 @@ def test_latency_is_timed_beside_the_original_and_the_device_is_named(shrunk, by
     (note,) = (n for n in result.outcome.notes if n.startswith("latency of the joint model"))
     assert "timed again on this machine" in note
     settings = Settings(0.5, rounds=2, cost="macs", device="cpu")
-    with pytest.raises(RunChangedError, match=r"another device: device was cpu \("):
+    with pytest.raises(RunChangedError, match=r"its device changed: device was cpu \("):
         compress(model, FakeTrainer(known_accuracy), budget=0.5, settings=settings, out=out)
 
 

@@ -136,12 +136,12 @@ def refuse_writing(name):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ("weights", "other weights: weights was [0-9a-f]+, is [0-9a-f]+"),
-        ("architecture", "other model: model was"),
-        ("data", "other data: data was"),
-        ("rate", r"other settings: rate was 0\.05, is 0\.1"),
-        ("seed", "other settings: seed was 0, is 1"),
-        ("cost", "other settings: cost was macs, is paper"),
+        ("weights", "its weights changed: weights was [0-9a-f]+, is [0-9a-f]+"),
+        ("architecture", "its model changed: model was"),
+        ("data", "its data changed: data was"),
+        ("rate", r"its settings changed: rate was 0\.05, is 0\.1"),
+        ("seed", "its settings changed: seed was 0, is 1"),
+        ("cost", "its settings changed: cost was macs, is paper"),
     ],
 )
 def test_what_was_changed_in_the_middle_of_a_run_is_named(

@@ -103,9 +103,9 @@ def test_executors_give_the_same_bits(small, tmp_path):
 def test_a_changed_model_data_or_setting_is_refused(real_run, small):
     folder, model, _ = real_run
     parts = small.splits()
-    with pytest.raises(RunChangedError, match="another weights"):
+    with pytest.raises(RunChangedError, match="its weights changed"):
         compress(small.make(), parts, budget=0.5, settings=small.settings(), out=folder)
-    with pytest.raises(RunChangedError, match="another data"):
+    with pytest.raises(RunChangedError, match="its data changed"):
         compress(model, small.splits(100), budget=0.5, settings=small.settings(), out=folder)
     with pytest.raises(RunChangedError, match=r"budget was 0\.5, is 0\.4"):
         compress(model, parts, budget=0.4, settings=small.settings(), out=folder)

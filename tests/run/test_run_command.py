@@ -114,6 +114,7 @@ def test_a_real_ctrl_c_stops_cleanly_and_the_same_command_goes_on(finished, home
     options = {"cwd": home, "env": environment, "text": True}
     pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL}
     with subprocess.Popen(command, **pipes, **options) as process:
+        assert "reading the data" in process.stderr.readline()
         assert "epoch 1/1" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
         told = process.stderr.read()

@@ -103,9 +103,9 @@ def test_changed_facts_are_refused_by_name(tmp_path):
     store.begin({"model": "m", "settings": {"rounds": 4, "recipe": {"rate": 0.1}}})
     store.begin({"model": "m", "settings": {"rounds": 4, "recipe": {"rate": 0.1}}})
     before = (tmp_path / "run.json").read_bytes()
-    with pytest.raises(RunChangedError, match=r"other settings: rate was 0\.1, is 0\.2"):
+    with pytest.raises(RunChangedError, match=r"its settings changed: rate was 0\.1, is 0\.2"):
         store.begin({"model": "m", "settings": {"rounds": 4, "recipe": {"rate": 0.2}}})
-    with pytest.raises(RunChangedError, match="other model: model was m, is n"):
+    with pytest.raises(RunChangedError, match="its model changed: model was m, is n"):
         store.begin({"model": "n", "settings": {"rounds": 4, "recipe": {"rate": 0.1}}})
     assert (tmp_path / "run.json").read_bytes() == before
 

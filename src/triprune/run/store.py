@@ -173,7 +173,7 @@ class Store:
             if before.get(name) != now.get(name):
                 raise RunChangedError(
                     f"going on with the run in {self.folder}",
-                    f"it was begun with other {name}: {_difference(before, now, name)}",
+                    f"its {name} changed: {_difference(before, now, name)}",
                     "give what it was begun with, or another folder; nothing was changed",
                 )
 
