@@ -6,9 +6,11 @@ import pytest
 from huggingface_hub import ModelCard
 
 from triprune.core.scale import Scale
+from triprune.export.front import Front
 from triprune.run.about import About, Making
 from triprune.run.artifacts import Row
 from triprune.run.card import model_card
+from triprune.run.usage import GraphFile
 
 ROWS = (
     Row("original", Scale(), 32, (0.93,), 125_747_840, 855_770, 12.0),
@@ -46,6 +48,24 @@ def test_one_seed_says_so_and_a_task_without_classes_is_no_classification():
     assert "over 1 seed (no spread is known)" in text
     assert "pipeline_tag" not in text
     assert "as in your training" in text
+
+
+def test_a_class_is_no_name_to_build_by():
+    about = replace(ABOUT, making=replace(MAKING, model="cifarnet"))
+    assert "build=make_the_original_model" in model_card(about)
+
+
+def test_a_graph_is_used_without_triprune():
+    front = Front(29, 32, ABOUT.mean, ABOUT.std)
+    text = model_card(ABOUT, GraphFile("model.onnx", front))
+    assert 'onnxruntime.InferenceSession("model.onnx")' in text
+    assert "uint8 pixels, 0 to 255, of any size (the centred square is cut out" in text
+    assert "import triprune" not in text
+    own = replace(ABOUT, classes=(), mean=(), std=())
+    text = model_card(own, GraphFile("model.pt2", Front()))
+    assert 'torch.export.load("model.pt2")' in text
+    assert "np.zeros((1, 3, 29, 29), np.float32)" in text
+    assert "normalised float32 of 29 px a side, as in your training" in text
 
 
 def test_about_comes_back_as_it_was():

@@ -1,6 +1,7 @@
 """From a finished run to files that other programs read, and what is refused on the way."""
 
 import json
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -25,8 +26,13 @@ from triprune.errors import (
 )
 from triprune.learning.images import resize
 from triprune.places import place
+from triprune.run.artifacts import Outcome, TrainedModel
+from triprune.run.benching import contestants_of
 from triprune.run.exporting import ExportOrder, export
+from triprune.run.finished import read_finished
+from triprune.run.reporting import report_on_run
 from triprune.run.shipping import Wanted, open_shipment
+from triprune.run.store import Store
 
 
 def triprune(*arguments: object, code: int = 0) -> str:
@@ -71,6 +77,102 @@ def test_onnx_takes_old_pixels_and_answers_as_the_run(real_run, shipment, constr
     assert (found.argmax(1) == expected.argmax(1)).mean() > 0.9
     larger = resize(images, 45).numpy()
     assert session.run(None, {"images": larger[:3]})[0].shape == (3, 10)
+
+
+def shown_in(folder: Path) -> str:
+    """Return the code of a model card."""
+    return (folder / "MODEL_CARD.md").read_text().partition("```python\n")[2].partition("```")[0]
+
+
+@pytest.fixture(scope="module")
+def uneven(shipment, tmp_path_factory):
+    """Return a wide picture and a tall one, with different things beside the centred square."""
+    home = tmp_path_factory.mktemp("uneven")
+    first, second, third = (each.permute(1, 2, 0).numpy() for each in shipment.images[:3])
+    pictures = [np.concatenate([second, first, 255 - third], axis=axis) for axis in (1, 0)]
+    large = [Image.fromarray(each).resize((95, 60)) for each in pictures[:1]]
+    large += [Image.fromarray(each).resize((41, 130)) for each in pictures[1:]]
+    files = [home / "wide.png", home / "tall.png"]
+    for file, picture in zip(files, large, strict=True):
+        picture.save(file)
+    return files
+
+
+def as_predicted(real_run, constructor, file) -> dict[str, float]:
+    told = triprune("predict", real_run[0], file, "--model", constructor, "--top", 10)
+    pairs = [each.rpartition(" ") for each in told.strip().rpartition(": ")[2].split(", ")]
+    return {name: float(chance.rstrip("%")) / 100 for name, _, chance in pairs}
+
+
+@pytest.mark.parametrize(
+    ("name", "inside"),
+    [
+        ("onnx", {"with_resize": True, "with_normalisation": True}),
+        ("torch-export", {"with_resize": True, "with_normalisation": True, "pixels": "float"}),
+        ("onnx", {}),
+        ("torch-export", {"with_normalisation": True}),
+        ("torch-export", {"with_resize": True}),
+    ],
+)
+def test_the_card_s_code_answers_as_predict_on_uneven_pictures(
+    real_run, shipment, constructor, uneven, tmp_path, monkeypatch, name, inside
+):
+    export(shipment, tmp_path, ExportOrder(name, **inside))
+    monkeypatch.chdir(tmp_path)
+    for file in uneven:
+        expected = as_predicted(real_run, constructor, file)
+        Path("image.png").write_bytes(file.read_bytes())
+        place = {}
+        exec(shown_in(tmp_path), place)
+        chances = torch.as_tensor(place["logits"]).softmax(1)[0]
+        classes = shipment.about.classes
+        found = dict(zip(classes, chances.tolist(), strict=True))
+        # predict tells tenths of a percent; the graph leaves the rounding to whole levels out.
+        assert max(abs(found[each] - expected[each]) for each in classes) < 0.002
+
+
+def test_a_graph_that_stretches_is_found_by_parity(shipment, tmp_path, monkeypatch):
+    monkeypatch.setattr("triprune.export.front._centred_square", lambda images: images)
+    with pytest.raises(ExportError, match="answers otherwise than PyTorch"):
+        export(shipment, tmp_path / "out", ExportOrder("torch-export", with_resize=True))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_resize_to_no_square_is_refused(shipment, tmp_path):
+    oblong = replace(shipment, plan=replace(shipment.plan, input_size=(3, 32, 48)))
+    with pytest.raises(InputError, match="32×48 images: the graph would make squares"):
+        export(oblong, tmp_path, ExportOrder("onnx", with_resize=True))
+
+
+def test_each_format_goes_to_a_folder_of_its_own_with_its_own_card(real_run, constructor, tmp_path):
+    run = shutil.copytree(real_run[0], tmp_path / "run")
+    for name in ("torch-export", "safetensors"):
+        triprune("export", run, "--model", constructor, "--format", name)
+    program, weights = (shown_in(run / "export/50" / n) for n in ("torch-export", "safetensors"))
+    assert 'torch.export.load("model.pt2")' in program
+    assert "triprune" not in program
+    assert "triprune.load" in weights
+
+
+def test_a_run_of_several_budgets_means_its_own(real_run, constructor, tmp_path):
+    run = shutil.copytree(real_run[0], tmp_path / "run")
+    store = Store(run)
+    for key in store.keys("budget-50/outcome-*"):
+        outcome = replace(store.read(key, Outcome), budget=0.7)
+        store.write(key.replace("budget-50", "budget-70"), outcome)
+    for key in store.keys("budget-50/*-seed-*"):
+        store.write(key.replace("budget-50", "budget-70"), store.read(key, TrainedModel))
+    shipped = {b: open_shipment(run, Wanted(b, constructor)) for b in (None, "70%", "50%")}
+    assert {b: each.about.making.budget for b, each in shipped.items()} == {
+        None: 0.5,
+        "70%": 0.7,
+        "50%": 0.5,
+    }
+    assert read_finished(run).outcome.budget == report_on_run(run).finished[0].budget == 0.5
+    timed = {each.budget for each in contestants_of(run, Wanted(model=constructor))}
+    assert timed == {1.0, 0.7, 0.5}
+    shutil.rmtree(run / "budget-50")
+    assert read_finished(run).outcome.budget == report_on_run(run).finished[0].budget == 0.7
 
 
 def test_metadata_and_card_travel_with_the_file(real_run, shipment, tmp_path):
@@ -186,6 +288,10 @@ def test_damaged_folders_are_refused(real_run, constructor, tmp_path):
     weights.write_bytes(whole)
     with pytest.raises(InputError, match="holds one model"):
         triprune("export", home, "--model", constructor, "--budget", "50%")
+    with pytest.raises(
+        InputError, match=r"'SmallResNet', which is no constructor.*--model.*--num-"
+    ):
+        triprune("export", home)
     about = json.loads((home / "about.json").read_text())
     spoiled = [{**about["rows"][0], "macs": "many"}, *about["rows"][1:]]
     changes = [{"std": [0, 1, 1]}, {"rows": []}, {"version": 9}, {"classes": [1]}]

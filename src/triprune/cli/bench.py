@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from triprune.cli.export import Budget, Folder, Model, NumClasses
+from triprune.cli.export import Folder, Model, NumClasses
 from triprune.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def bench(
     batch: Annotated[str, typer.Option(help="Batch sizes, as 1,32.")] = "1,32",
     rounds: Annotated[int, typer.Option(help="How often each model is timed.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
-    budget: Budget = None,
+    budget: Annotated[str | None, typer.Option(help="Only this of its budgets, as 50%.")] = None,
     model: Model = None,
     num_classes: NumClasses = None,
 ) -> None:

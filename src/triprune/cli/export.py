@@ -10,7 +10,7 @@ import typer
 from triprune.errors import InputError
 
 Folder = Annotated[Path, typer.Argument(help="A run folder, or a folder of a saved model.")]
-Budget = Annotated[str | None, typer.Option(help="Which of a run's budgets, as 50%.")]
+Budget = Annotated[str | None, typer.Option(help="A budget other than the run's own, as 35%.")]
 Model = Annotated[
     str | None, typer.Option(help="What builds the original, where the folder does not say.")
 ]
@@ -27,7 +27,7 @@ def export(
     model: Model = None,
     num_classes: NumClasses = None,
     with_resize: Annotated[
-        bool, typer.Option("--with-resize", help="Take images of any size.")
+        bool, typer.Option("--with-resize", help="Take any size: cut the centred square.")
     ] = False,
     with_normalisation: Annotated[
         bool, typer.Option("--with-normalisation", help="Take plain pixels.")
@@ -49,7 +49,7 @@ def export(
         if isinstance(place(folder), RemotePath):
             raise InputError(f"exporting {folder}", "it is not on this machine", "give --out")
         made = "" if shipment.about is None else f"{100 * shipment.about.making.budget:g}"
-        out = folder / "export" / made
+        out = folder / "export" / made / file_format
     found = write(shipment, out, asked)
     images = "of the run's validation split" if found.real_images else "random: no data is here"
     typer.echo(f"parity: {found.parity} ({images})")

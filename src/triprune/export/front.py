@@ -1,4 +1,4 @@
-"""Owns what stands before an exported network: resizing and normalisation, inside the graph."""
+"""Owns what stands before an exported network: cutting, resizing and normalising in the graph."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ Pixels = Literal["uint8", "float"]
 class Front:
     """What the graph does with its input before the network sees it.
 
-    With ``resize_px`` it takes images of any size and resizes them, bilinear and antialiased as in
-    training. With ``mean`` and ``std`` it takes pixels: uint8 from 0 to 255, or ``pixels="float"``
-    from 0 to 1. Without them its input is normalised already.
+    With ``resize_px`` it takes images of any size, cuts their centred square and resizes it,
+    bilinear and antialiased: to ``stored_px``, the side of the images that training begins with,
+    and from there to ``resize_px``. With ``mean`` and ``std`` it takes pixels: uint8 from 0 to 255,
+    or ``pixels="float"`` from 0 to 1. Without them its input is normalised already.
     """
 
     resize_px: int | None = None
+    stored_px: int | None = None
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     pixels: Pixels = "uint8"
@@ -42,7 +44,9 @@ class Front:
     def takes(self) -> str:
         """What callers must send, in words."""
         side = self.resize_px
-        size = "the network's own size" if side is None else f"any size (made {side}×{side})"
+        size = "the network's own size"
+        if side is not None:
+            size = f"any size (the centred square is cut out and made {side}×{side})"
         if not self.mean:
             return f"normalised float32 of {size}"
         levels = "uint8 pixels, 0 to 255," if self.pixels == "uint8" else "float32 pixels, 0 to 1,"
@@ -74,17 +78,27 @@ class Fronted(nn.Module):
             self.register_buffer("shift", -mean / std, persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Resize, normalise, answer."""
+        """Cut, resize, normalise, answer."""
         front = self._front
         images = images.float()
         if front.resize_px is not None:
-            images = functional.interpolate(
-                images,
-                size=(front.resize_px, front.resize_px),
-                mode="bilinear",
-                antialias=True,
-                align_corners=False,
-            )
+            images = _centred_square(images)
+            for side in dict.fromkeys((front.stored_px or front.resize_px, front.resize_px)):
+                images = functional.interpolate(
+                    images, size=(side, side), mode="bilinear", antialias=True, align_corners=False
+                )
         if front.mean:
             images = images * self.scale + self.shift
         return self.network(images)
+
+
+def _centred_square(images: Tensor) -> Tensor:
+    """Return the largest centred square; rows are gathered, for slices would fix which is longer.
+
+    The exporters specialise a slice of free sides to the example's order of height and width.
+    """
+    height, width = images.shape[-2:]
+    side = torch.sym_min(height, width)
+    steps = torch.arange(side, device=images.device)
+    rows, columns = steps + (height - side) // 2, steps + (width - side) // 2
+    return images.index_select(2, rows).index_select(3, columns)

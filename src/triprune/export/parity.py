@@ -34,14 +34,24 @@ class Parity:
         return f"at most {self.difference:.1e} from PyTorch on {self.images} images{same}"
 
 
-def compare(model: nn.Module, answer: Answer, inputs: Tensor, *, asked: str) -> Parity:
+def compare(
+    model: nn.Module,
+    answer: Answer,
+    inputs: Tensor,
+    *,
+    asked: str,
+    prepared: Sequence[tuple[Tensor, Tensor]] = (),
+) -> Parity:
     """Ask both on all inputs at once and on the first alone: the batch must be free.
 
-    Raises ``ExportError`` where they differ by more than ``TOLERANCE``.
+    Of each pair in ``prepared`` the file is given the first, and the model the second, which is
+    the same images prepared outside the graph. Raises ``ExportError`` where answers differ by more
+    than ``TOLERANCE``.
     """
+    pairs = [(inputs, inputs), (inputs[:1], inputs[:1]), *prepared]
     with torch.no_grad():
-        expected = [output_tensors(model(part)) for part in (inputs, inputs[:1])]
-        found = [list(answer(part)) for part in (inputs, inputs[:1])]
+        expected = [output_tensors(model(seen)) for _, seen in pairs]
+        found = [list(answer(sent)) for sent, _ in pairs]
     difference = max(
         _difference(ours, theirs, asked)
         for pair in zip(expected, found, strict=True)

@@ -74,6 +74,11 @@ def build_model(name: str, *, num_classes: int | None = None) -> nn.Module:
     raise _unknown(name, list_models())
 
 
+def is_named(name: str) -> bool:
+    """Tell whether ``name`` is one for ``build_model`` that leads to no file of anybody's own."""
+    return name in ZOO or name.startswith(("torchvision:", "timm:"))
+
+
 def list_models(source: str = "zoo") -> list[str]:
     """Return every name that ``build_model`` knows from ``zoo``, ``torchvision`` or ``timm``."""
     if source == "zoo":

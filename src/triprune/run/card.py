@@ -9,21 +9,23 @@ from pathlib import Path
 from triprune.files import write_atomically
 from triprune.run.about import ABOUT_FILE, About
 from triprune.run.artifacts import Row
+from triprune.run.usage import GraphFile, use_of_folder, use_of_graph
 
 CARD_FILE = "MODEL_CARD.md"
 _CLASSES_SHOWN = 20
 _COSTS = {"macs": "macs", "params": "params", "latency": "latency", "paper": "compute d·w²·r²"}
 
 
-def model_card(about: About) -> str:
-    """Return the card as Markdown with YAML front matter."""
-    return "\n".join([*_front_matter(about), *_summary(about), *_use(about), *_made(about)]) + "\n"
+def model_card(about: About, graph: GraphFile | None = None) -> str:
+    """Return the card as Markdown with YAML front matter, of a saved folder or of ``graph``."""
+    told = [*_front_matter(about), *_summary(about), *_use(about, graph), *_made(about)]
+    return "\n".join(told) + "\n"
 
 
-def write_card(about: About, folder: Path) -> None:
+def write_card(about: About, folder: Path, graph: GraphFile | None = None) -> None:
     """Write ``about.json`` and the card beside a model."""
     write_atomically(folder / ABOUT_FILE, about.to_json())
-    write_atomically(folder / CARD_FILE, model_card(about))
+    write_atomically(folder / CARD_FILE, model_card(about, graph))
 
 
 def _front_matter(about: About) -> Iterator[str]:
@@ -80,30 +82,10 @@ def _summary(about: About) -> Iterator[str]:
     yield ""
 
 
-def _use(about: About) -> Iterator[str]:
-    made = about.making
-    named = made.model.isprintable() and '"' not in made.model and "\\" not in made.model
-    build = "make_the_original_model"
-    if named and about.classes and ".py:" not in made.model and made.model[:1].islower():
-        build = f'lambda: triprune.build_model("{made.model}", num_classes={len(about.classes)})'
-    channels = about.input_size[0]
+def _use(about: About, graph: GraphFile | None) -> Iterator[str]:
     yield "## Use"
     yield ""
-    yield "```python"
-    yield "import triprune"
-    yield ""
-    yield f'model = triprune.load("this/folder", build={build}).eval()'
-    yield "```"
-    yield ""
-    if about.mean:
-        mean, std = (", ".join(f"{x:.6g}" for x in each) for each in (about.mean, about.std))
-        yield (
-            f"Input: {channels}×{about.resolution_px}×{about.resolution_px}; pixels scaled to "
-            f"[0, 1], then mean ({mean}) and std ({std}). From larger images: the centred square, "
-            "resized bilinearly with antialiasing. `triprune predict FOLDER IMAGE` does all of it."
-        )
-    else:
-        yield f"Input: {channels}×{about.resolution_px}×{about.resolution_px}, as in your training."
+    yield from use_of_folder(about) if graph is None else use_of_graph(about, graph)
     yield ""
     if about.classes:
         more = len(about.classes) - _CLASSES_SHOWN

@@ -19,11 +19,13 @@ from triprune.export.onnx_file import asking, open_session, to_onnx
 from triprune.export.parity import Parity, compare
 from triprune.export.program import asking_program, to_program
 from triprune.files import write_atomically
+from triprune.learning.datasets.sources import centred_box
 from triprune.learning.images import affine_of, resize
 from triprune.network.running import output_tensors
 from triprune.run.card import write_card
 from triprune.run.predicting import normalisation_of
 from triprune.run.shipping import Shipment
+from triprune.run.usage import GraphFile
 from triprune.saving import load, save
 
 Format = Literal["onnx", "torch-export", "safetensors"]
@@ -75,7 +77,8 @@ def export(shipment: Shipment, folder: str | Path, order: ExportOrder) -> Export
     write = _write_weights if order.format == "safetensors" else _write_graph
     parity = write(shipment, (model, inputs), file, order)
     if shipment.about is not None:
-        write_card(shipment.about, folder)
+        graph = None if order.format == "safetensors" else GraphFile(file.name, front)
+        write_card(shipment.about, folder, graph)
     return Exported(file, front.takes, parity, bool(len(shipment.images)))
 
 
@@ -119,7 +122,8 @@ def _write_graph(
     else:
         data = to_program(model, inputs[:2], any_size=order.with_resize, metadata=told)
         answer = asking_program(data)
-    parity = compare(model, answer, inputs, asked=asked)
+    prepared = _uneven(inputs) if order.with_resize else ()
+    parity = compare(model, answer, inputs, asked=asked, prepared=prepared)
     _make(file.parent)
     write_atomically(file, data)
     return parity
@@ -143,8 +147,16 @@ def _write_weights(
 
 def _front(shipment: Shipment, order: ExportOrder) -> Front:
     mean, std = normalisation_of(shipment) if order.with_normalisation else ((), ())
-    px = shipment.plan.resolution_px if order.with_resize else None
-    return Front(px, mean, std, order.pixels)
+    if not order.with_resize:
+        return Front(mean=mean, std=std, pixels=order.pixels)
+    _, height, width = shipment.plan.input_size
+    if height != width:
+        raise InputError(
+            f"--with-resize for a model of {height}×{width} images",
+            "the graph would make squares of them",
+            "leave it out, and resize as in your training",
+        )
+    return Front(shipment.plan.resolution_px, height, mean, std, order.pixels)
 
 
 def _inputs(shipment: Shipment, front: Front) -> Tensor:
@@ -161,6 +173,18 @@ def _inputs(shipment: Shipment, front: Front) -> Tensor:
         images = resize(images, plan.resolution_px)
     affine = affine_of(about.mean, about.std, "cpu") if about is not None and about.mean else None
     return front.input_of(images, affine)
+
+
+def _uneven(inputs: Tensor) -> tuple[tuple[Tensor, Tensor], ...]:
+    """Return wide and tall images, each with the square that ``predict`` would cut out of them."""
+    height, width = inputs.shape[-2:]
+    wide = torch.cat([inputs, inputs[..., : width // 2 + 1]], dim=3)
+    tall = torch.cat([inputs, inputs[..., : height // 3 + 1, :]], dim=2)
+    found: list[tuple[Tensor, Tensor]] = []
+    for sent in (wide, tall):
+        top, left, rows, columns = centred_box((sent.shape[2], sent.shape[3]), (height, width))
+        found.append((sent, sent[..., top : top + rows, left : left + columns]))
+    return tuple(found)
 
 
 def _make(folder: Path) -> None:

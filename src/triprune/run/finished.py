@@ -1,9 +1,11 @@
-"""Owns reading what a run has finished: one budget's models; refuses to guess which budget."""
+"""Owns reading what a run has finished: which budgets, and one budget's models."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from triprune.core.budget import read_budget
 from triprune.errors import RunError
@@ -35,14 +37,18 @@ def finished_budgets(folder: str | Place) -> tuple[Finished, ...]:
     return tuple(sorted(found, key=lambda each: -each.outcome.budget))
 
 
+def default_budget(facts: Mapping[str, Any], finished: Collection[float]) -> float:
+    """Return the budget that a run is about: its own, or else the largest that it finished."""
+    own: float = facts["settings"]["budget"]
+    return max(finished) if finished and own not in finished else own
+
+
 def read_finished(folder: str | Place, budget: str | float | None = None) -> Finished:
-    """Return what the run finished for ``budget``, which may be left out where there is one."""
+    """Return what the run finished for ``budget``: by default its own."""
     found = {each.outcome.budget: each for each in finished_budgets(folder)}
     known = ", ".join(f"{100 * each:g}%" for each in found)
     if budget is None:
-        if len(found) > 1:
-            raise RunError(f"the model of {folder}", f"it has {known}", "name one with --budget")
-        return next(iter(found.values()))
+        return found[default_budget(Store(folder).facts(), found)]
     asked = read_budget(budget)
     if asked not in found:
         raise RunError(

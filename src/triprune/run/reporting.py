@@ -28,6 +28,7 @@ from triprune.report.contents import (
 from triprune.run.artifacts import Bench, Chosen, Fitted, Outcome, Survey, TrainedModel
 from triprune.run.feature_maps import FeatureMaps
 from triprune.run.file_report import made_now
+from triprune.run.finished import default_budget
 from triprune.run.origin import Origin
 from triprune.run.progress import Status, status
 from triprune.run.shown import comparison, fullness, learning_curve, speed_test
@@ -56,7 +57,6 @@ class _Folder:
         store = Store(path)
         facts = store.facts()
         found = status(path)
-        asked = facts["settings"]["budget"] if budget is None else budget
         known = sorted({outcome.budget for outcome in found.outcomes})
         if budget is not None and budget not in known:
             raise InputError(
@@ -64,9 +64,8 @@ class _Folder:
                 f"finished budgets are {', '.join(f'{100 * b:g} %' for b in known) or 'none'}",
                 "run triprune finish first, or name one of them",
             )
-        if budget is None and known and asked not in known:
-            asked = known[-1]
-        return cls(store, facts, found, asked)
+        about = default_budget(facts, known) if budget is None else budget
+        return cls(store, facts, found, about)
 
     @property
     def home(self) -> str:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from triprune.errors import ArchitectureError, InputError, RunError
-from triprune.learning.models import build_model
+from triprune.learning.models import build_model, is_named
 from triprune.network.plan import Plan
 from triprune.places import Place, place
 from triprune.run.about import About, making_of, read_about
@@ -107,10 +107,11 @@ def _of_saved(folder: Path, wanted: Wanted) -> Shipment:
     if wanted.budget is not None:
         raise InputError(f"--budget with {folder}", "it holds one model", "leave it out")
     about, plan = read_about(folder), load_plan(folder)
-    told = None if about is None or ".py:" in about.making.model else about.making.model
-    name = wanted.model or told
+    told = "" if about is None else about.making.model
+    name = wanted.model or (told if is_named(told) else None)
     if name is None:
-        raise _nameless(folder, "nothing there says which model it was cut from")
+        known = f"it names the model only as {told!r}, which is no constructor"
+        raise _nameless(folder, known if told else "nothing there says which model it was cut from")
     classes = wanted.num_classes or (len(about.classes) if about else 0) or None
     original = build_original(name, classes)
     try:
@@ -128,5 +129,6 @@ def _nameless(folder: Place, found: str) -> InputError:
     return InputError(
         f"the model in {folder}",
         found,
-        "name what builds the original with --model, as resnet56 or my/net.py:make",
+        "name what builds the original with --model, as resnet56 or my/net.py:make "
+        "(--num-classes says how many, where the data do not)",
     )
