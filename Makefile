@@ -18,7 +18,9 @@ check: $(VENV)/.dev
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
-# Coverage is held for the mathematics alone: tracing makes the surgery's tests ten times slower.
+# Coverage is held for the mathematics alone: tracing slows the rest. Small tensors gain nothing from a
+# second thread, and threads that wait for each other on busy cores take ten times as long.
+tests slow-tests: export OMP_NUM_THREADS = 1
 tests: $(VENV)/.dev
 	@sh tools/install_chromium.sh
 	$(BIN)/python -m pytest tests/core --cov --cov-report=term-missing:skip-covered
