@@ -7,8 +7,9 @@ PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constrai
 
 .PHONY: demo test format check tests slow-tests clean
 
+# Threads that spin while they wait are seven times slower on two cores that others use as well.
 demo: $(VENV)/.demo
-	$(BIN)/triprune run --config examples/demo.toml --out runs/demo
+	OMP_WAIT_POLICY=passive $(BIN)/triprune run --config examples/demo.toml --out runs/demo
 
 test: check tests
 
