@@ -1,6 +1,7 @@
 """Timing a run's models: what is stored, what is printed, what is refused."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -41,10 +42,11 @@ def test_a_bench_is_stored_and_read_back(tmp_path):
     assert rows[2].images_per_second == 320.0
 
 
-def test_a_run_is_timed_and_keeps_the_result(real_run, constructor):
-    asked = ("bench", real_run[0], "--model", constructor, "--batch", "1,4", "--rounds", 3)
+def test_a_run_is_timed_and_keeps_the_result(real_run, constructor, tmp_path):
+    run = shutil.copytree(real_run[0], tmp_path / "run")
+    asked = ("bench", run, "--model", constructor, "--batch", "1,4", "--rounds", 3)
     told = json.loads(triprune(*asked, "--json"))
-    stored = Store(real_run[0]).read("bench/cpu-torch", Bench)
+    stored = Store(run).read("bench/cpu-torch", Bench)
     assert told["key"] == stored.key
     assert [row["median_ms"] for row in told["rows"]] == [row.median_ms for row in stored.rows]
     names = ["original", "joint", *AXES]

@@ -46,7 +46,7 @@ def _gone_last(model: nn.Module, score: Scoring, group: ChannelGroup) -> Scores:
     scores = np.asarray(score(group), dtype=float)
     weight = l1(model, group) + _norm_scales(model, group)[0]
     gone = weight == 0.0
-    if not gone.any() or scores.shape != gone.shape:
+    if not gone.any() or gone.all() or scores.shape != gone.shape:
         return scores
     floor = np.nextafter(min(0.0, float(scores.min())), -np.inf)
     return np.where(gone, floor, scores)
