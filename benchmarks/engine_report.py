@@ -6,7 +6,6 @@ python benchmarks/engine_report.py --check    # fail if the page is not what the
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 from collections.abc import Iterator
@@ -14,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from engine_bars import bars_section
+from pages import write_or_check
 
-ROOT = Path(__file__).parents[1]
 ALLOWED_LOSS = 0.002  # accuracy that a variant may lose on average and still be a default
 
 INTRO = """# The training engine, measured
@@ -32,18 +31,7 @@ Why the recipe warms up is told in docs/adr/0060-a-rough-start.md.
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--results", type=Path, default=ROOT / "results" / "engine")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "results" / "engine.md")
-    parser.add_argument("--check", action="store_true", help="compare, do not write")
-    settings = parser.parse_args()
-    text = page(settings.results)
-    if settings.check:
-        if not settings.page.exists() or settings.page.read_text() != text:
-            raise SystemExit(f"{settings.page} is out of date: run this without --check")
-        return
-    settings.page.parent.mkdir(parents=True, exist_ok=True)
-    settings.page.write_text(text)
+    write_or_check("engine", page, (__doc__ or "").partition("\n")[0])
 
 
 def page(folder: Path) -> str:

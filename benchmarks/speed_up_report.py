@@ -6,15 +6,12 @@ python benchmarks/speed_up_report.py --check    # fail if the page is not what t
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from triprune.files import write_atomically
-
-ROOT = Path(__file__).parents[1]
+from pages import write_or_check
 
 INTRO = """# The speed-up, measured
 
@@ -28,18 +25,12 @@ two torch threads that wait for busy cores then spoil even the ratios, as the qu
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--results", type=Path, default=ROOT / "results" / "speed_up")
-    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "results" / "speed_up.md")
-    parser.add_argument("--check", action="store_true", help="compare, do not write")
-    settings = parser.parse_args()
-    text = "\n".join([INTRO, *page(settings.results)]) + "\n"
-    if settings.check:
-        if not settings.page.exists() or settings.page.read_text() != text:
-            raise SystemExit(f"{settings.page} is out of date: run this without --check")
-        return
-    settings.page.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(settings.page, text)
+    write_or_check("speed_up", whole_page, (__doc__ or "").partition("\n")[0])
+
+
+def whole_page(folder: Path) -> str:
+    """Return the page for the measurements in ``folder``."""
+    return "\n".join([INTRO, *page(folder)]) + "\n"
 
 
 def page(folder: Path) -> Iterator[str]:
