@@ -7,6 +7,7 @@ from triprune.learning.job import Job
 from triprune.learning.precision import (
     autocast,
     memory_format,
+    overlapping_norms,
     resolved_precision,
     switches,
     wide_outputs,
@@ -80,3 +81,44 @@ def test_other_precisions_leave_the_model_alone(tiny_net):
     model = tiny_net()
     with wide_outputs(model, "bf16"):
         assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_norms_leave_cudnn_for_themselves_alone(tiny_net):
+    model, images = tiny_net(), torch.rand(4, 3, 8, 8)
+    plain = model(images)
+    seen: dict[str, bool] = {}
+    with overlapping_norms(model, torch.device("cuda")):
+        for name in ("stem.0", "stem.1", "block.0"):
+            model.get_submodule(name).register_forward_pre_hook(
+                lambda *_, name=name: seen.update({name: torch.backends.cudnn.enabled})
+            )
+        assert torch.equal(model(images), plain)
+    assert seen == {"stem.0": True, "stem.1": False, "block.0": True}
+    model(images)
+    assert seen["stem.1"]
+
+
+def test_a_failing_norm_leaves_cudnn_on(tiny_net):
+    norm = tiny_net().get_submodule("stem.1")
+    with overlapping_norms(norm, torch.device("cuda")), pytest.raises(ValueError, match="4D"):
+        norm(torch.rand(3))
+    assert torch.backends.cudnn.enabled
+
+
+def test_norms_on_a_cpu_are_left_alone(tiny_net):
+    model = tiny_net()
+    with overlapping_norms(model, CPU):
+        assert not any(module._forward_pre_hooks for module in model.modules())
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_norms_without_cudnn_give_the_same_gradients(tiny_net):
+    device = torch.device("cuda")
+    model, images = tiny_net().to(device), torch.rand(16, 3, 8, 8, device=device)
+    parameters = list(model.parameters())
+    plain = torch.autograd.grad(model(images).square().sum(), parameters)
+    with overlapping_norms(model, device):
+        mine = torch.autograd.grad(model(images).square().sum(), parameters)
+    for ours, theirs in zip(mine, plain, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=2e-3, atol=1e-3)

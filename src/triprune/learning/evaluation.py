@@ -13,6 +13,7 @@ from torch.nn import functional
 from triprune.errors import InputError
 from triprune.learning.images import ImageSet, ImageStream, SealedTest, affine_of
 from triprune.learning.precision import switches
+from triprune.learning.recipe import Precision
 
 _PIXELS_A_BATCH = {"cuda": 2500 * 32 * 32, "cpu": 250 * 32 * 32}
 
@@ -95,10 +96,14 @@ class Inputs:
 
 
 @torch.no_grad()
-def count_correct(model: nn.Module, inputs: Inputs) -> Tensor:
-    """Return right answers and summed loss as two float64 on the device, without waiting."""
+def count_correct(model: nn.Module, inputs: Inputs, precision: Precision = "fp32") -> Tensor:
+    """Return right answers and summed loss as two float64 on the device, without waiting.
+
+    Any ``precision`` but fp32 lets a GPU round factors to TF32, and no more than that: cuDNN's
+    fp32 convolutions in NHWC, where a model in training is held, are many times slower.
+    """
     sums = torch.zeros(2, dtype=torch.float64, device=inputs.device)
-    with evaluating(model), switches("fp32", inputs.device, search=False):
+    with evaluating(model), switches(precision, inputs.device, search=False):
         for batch, labels in inputs:
             logits = model(batch).float()
             sums[0] += (logits.argmax(1) == labels).sum()

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from triprune.errors import InputError
 from triprune.learning.recipe import Layout, Precision
@@ -88,6 +89,32 @@ def wide_outputs(model: nn.Module, precision: Precision) -> Iterator[None]:
 
 def _widen(_layer: nn.Module, _inputs: tuple[Any, ...], output: torch.Tensor) -> torch.Tensor:
     return output.float()
+
+
+@contextmanager
+def overlapping_norms(model: nn.Module, device: torch.device) -> Iterator[None]:
+    """Keep cuDNN out of the training of batch norms inside.
+
+    Its kernels hold every multiprocessor until they end, so that nothing else overlaps with them
+    and a second training side by side brings hardly anything (docs/adr/0094).
+    """
+    cudnn: Any = torch.backends.cudnn
+    before = cudnn.enabled
+
+    def leave(_norm: nn.Module, _inputs: tuple[Any, ...]) -> None:
+        cudnn.enabled = False
+
+    def go_back(_norm: nn.Module, _inputs: tuple[Any, ...], _output: object) -> None:
+        cudnn.enabled = before
+
+    norms = [m for m in model.modules() if isinstance(m, _BatchNorm) and device.type == "cuda"]
+    hooks = [norm.register_forward_pre_hook(leave) for norm in norms]
+    hooks += [norm.register_forward_hook(go_back, always_call=True) for norm in norms]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 @contextmanager

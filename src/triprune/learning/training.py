@@ -36,6 +36,7 @@ from triprune.learning.precision import (
     lay_out,
     memory_format,
     on_stream,
+    overlapping_norms,
     resolved_precision,
     wide_outputs,
 )
@@ -92,7 +93,11 @@ class Training:
     def _run(self) -> Generator[None, None, TrainResult]:
         layout = memory_format(self._recipe.layout, self._recipe.precision, self._device)
         model = self._job.model.to(self._device)
-        with laid_out(model, layout), wide_outputs(model, self._recipe.precision):
+        with (
+            laid_out(model, layout),
+            wide_outputs(model, self._recipe.precision),
+            overlapping_norms(model, self._device),
+        ):
             if self._stream is not None:
                 self._stream.wait_stream(torch.cuda.current_stream(self._device))
             with on_stream(self._stream):
@@ -193,7 +198,7 @@ class Training:
         self._ranks.average(floats)
         right = torch.zeros((), dtype=torch.float64, device=self._device)
         if validation is not None:
-            right = count_correct(step.model, validation)[0]
+            right = count_correct(step.model, validation, self._recipe.precision)[0]
         sums = torch.stack([step.loss_sum.double(), step.correct.double(), right])
         self._ranks.add_up([sums])
         return sums
