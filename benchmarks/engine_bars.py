@@ -13,7 +13,7 @@ PARITY_EPOCHS, PARITY_SEEDS = 160, 3
 GPU_TIMES, CPU_TIMES = 5.0, 1.5  # the ordinary trainer's images per second
 # What "auto" stands for on each device, under either name.
 GPU_DEFAULT = ("auto x3", "tf32-nhwc x3")
-CPU_DEFAULT = ("auto x1", "fp32 x1")
+CPU_DEFAULT = ("auto x1", "bf16conv x1")
 
 
 def bars_section(measured: Measured) -> str:

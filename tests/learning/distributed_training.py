@@ -29,7 +29,7 @@ def main(folder: Path) -> None:
         torch.nn.Flatten(),
         torch.nn.Linear(8, 3),
     )
-    recipe = Recipe(epochs=3, batch_size=16, rate=0.05, augment=False)
+    recipe = Recipe(epochs=3, batch_size=16, rate=0.05, augment=False, precision="fp32")
     with joined_ranks() as ranks:
         job = Job(model, images, recipe, validation=images, device="cpu", checkpoint=folder / "c")
         result = train(job)

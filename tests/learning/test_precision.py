@@ -47,8 +47,11 @@ def test_the_default_on_cuda_is_tf32_with_channels_last():
     assert memory_format("auto", "tf32", CUDA) == torch.channels_last
 
 
-def test_the_default_on_the_cpu_is_fp32():
-    assert resolved_precision("auto", CPU) == "fp32"
+@pytest.mark.parametrize(("able", "meant"), [(True, "bf16conv"), (False, "fp32")])
+def test_the_default_on_the_cpu_is_what_it_multiplies_fastest(monkeypatch, able, meant):
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: able)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    assert resolved_precision("auto", CPU) == meant
 
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16", "bf16conv"])

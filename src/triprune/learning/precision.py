@@ -26,12 +26,19 @@ def resolved_precision(precision: Precision, device: torch.device) -> Precision:
     its fixed loss scale suits networks with batch norm.
     """
     if precision == "auto":
-        return "tf32" if device.type == "cuda" else "fp32"
+        if device.type == "cuda":
+            return "tf32"
+        return "bf16conv" if device.type == "cpu" and multiplies_bf16() else "fp32"
     if precision == "fp16" and device.type != "cuda":
         raise InputError(
             f"precision fp16 on {device.type}", "it needs a CUDA device", "give bf16 or fp32"
         )
     return precision
+
+
+def multiplies_bf16() -> bool:
+    """Whether this processor has instructions for products in bf16: without, they are slower."""
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
 def memory_format(
