@@ -52,10 +52,11 @@ def page(folder: Path) -> str:
 
 def speed_section(name: str, measured: dict[str, Any]) -> str:
     settings = measured["settings"]
+    rounds = max(row["rounds"] for row in measured["rows"])
     lines = [
         f"### {settings['model']}, batch {settings['batch_size']}: {machine(measured)}\n",
         "Images per second of all trainings together: median over the rounds "
-        f"({max(row['rounds'] for row in measured['rows'])}), lowest to highest (`{name}`). The ordinary trainer has "
+        f"({rounds}), lowest to highest (`{name}`). The ordinary trainer has "
         f"{settings['workers']} loader workers. `xN` is N trainings side by side.\n",
         "| what | images/s | lowest–highest | × ordinary |",
         "|---|---|---|---|",
