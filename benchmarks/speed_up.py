@@ -25,6 +25,7 @@ from torch import nn
 
 import triprune
 from machine import circumstances, write_json
+from triprune.core.measured import times_faster
 from triprune.core.scale import AXES, Scale
 from triprune.run.benching import BenchOrder, Contestant, bench
 
@@ -45,7 +46,11 @@ def main() -> int:
         order = BenchOrder("cpu", runtime, tuple(settings.batch), settings.rounds)
         found = bench([cut for cut, _ in cuts.values()], order)
         for row in found.rows:
-            told = {"runtime": runtime, **asdict(row), "times_faster": found.speed_up(row)}
+            told = {
+                "runtime": runtime,
+                **asdict(row),
+                "times_faster": times_faster(row, found.rows),
+            }
             rows.append(told | cuts[row.name][1])
             print(f"{runtime:12} {row.name:11} batch {row.batch_size:3} {row.median_ms:8.2f} ms")
     machine = circumstances(torch.device("cpu")) | {"load_before": load}

@@ -7,9 +7,9 @@ import pytest
 
 from triprune import CalibratedCost, Lattice, Observation, Scale, fit_predictor, schedule
 from triprune.core.choice import Quote, choose_scale
+from triprune.core.measured import Judged, Timed
 from triprune.report.amounts import Spending
 from triprune.report.contents import (
-    Compared,
     Comparison,
     Gallery,
     Layer,
@@ -17,7 +17,6 @@ from triprune.report.contents import (
     Report,
     SpeedTest,
     Surgery,
-    Timed,
 )
 from triprune.report.payload import Drawn
 
@@ -43,10 +42,10 @@ def observations():
     )
 
 
-def compared(name: str, scale: Scale, *accuracies: float) -> Compared:
+def compared(name: str, scale: Scale, *accuracies: float) -> Judged:
     cost = COST(scale)
     pixels = round(32 * scale.resolution)
-    return Compared(
+    return Judged(
         name, scale, pixels, accuracies, round(MACS * cost), round(850_000 * cost), 5 * cost
     )
 
@@ -72,7 +71,7 @@ def full_report(observations):
         compared("resolution", Scale(resolution=22 / 32), 0.9212, 0.9208),
     )
     timed = [
-        Timed(m.name, 1.0 if m.name == "original" else 0.5, 1, t, 0.9 * t, 1.2 * t, 8.0 / t, None)
+        Timed(m.name, 1.0 if m.name == "original" else 0.5, 1, t, 0.9 * t, 1.2 * t, 30, None)
         for m, t in zip(models, (8.0, 5.0, 4.5, 6.0, 5.5), strict=True)
     ]
     shapes = {"original": 8, "joint": 7, "depth": 8, "width": 8, "resolution": 6}

@@ -2,14 +2,15 @@ import dataclasses
 
 import pytest
 
+from triprune.core.measured import Judged
 from triprune.core.scale import Scale
 from triprune.report.amounts import count
-from triprune.report.contents import Compared, Comparison, Report
+from triprune.report.contents import Comparison, Report
 from triprune.report.wording import Words, answer
 
 
 def model(name, *accuracies, macs=1000, latency_ms=2.0):
-    return Compared(name, Scale(), 32, accuracies, macs, 500, latency_ms)
+    return Judged(name, Scale(), 32, accuracies, macs, 500, latency_ms)
 
 
 def finished(*models):

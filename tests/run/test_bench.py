@@ -8,10 +8,11 @@ import torch
 from typer.testing import CliRunner
 
 from triprune.cli import app
+from triprune.core.measured import Timed, times_faster
 from triprune.core.scale import AXES
 from triprune.errors import InputError, RunError
 from triprune.network.peak_memory import peak_growth
-from triprune.run.artifacts import Bench, BenchRow
+from triprune.run.artifacts import Bench
 from triprune.run.benching import BenchOrder, Contestant, bench
 from triprune.run.store import Store
 
@@ -30,16 +31,14 @@ def constructor(small):
 
 def test_a_bench_is_stored_and_read_back(tmp_path):
     rows = (
-        BenchRow("original", 1.0, 1, 8.0, 7.5, 9.0, 30, 1_000_000),
-        BenchRow("joint", 0.5, 1, 4.0, 3.9, 4.4, 30, None),
-        BenchRow("original", 1.0, 32, 100.0, 90.0, 110.0, 30, 9_000_000),
+        Timed("original", 1.0, 1, 8.0, 7.5, 9.0, 30, 1_000_000),
+        Timed("joint", 0.5, 1, 4.0, 3.9, 4.4, 30, None),
+        Timed("original", 1.0, 32, 100.0, 90.0, 110.0, 30, 9_000_000),
     )
     bench = Bench("cpu", "torch", "a CPU", 2, {"torch": "2.13"}, "2026-11-16", rows)
     store = Store(tmp_path)
     store.write(bench.key, bench)
     assert store.read("bench/cpu-torch", Bench) == bench
-    assert bench.speed_up(rows[1]) == 2.0
-    assert rows[2].images_per_second == 320.0
 
 
 def test_a_run_is_timed_and_keeps_the_result(real_run, constructor, tmp_path):
@@ -74,7 +73,7 @@ def test_less_work_is_timed_as_less():
         Contestant("joint", 0.1, narrow, (16, 32, 32)),
     ]
     found = bench(models, BenchOrder(batches=(2,), rounds=5))
-    assert found.speed_up(found.rows[1]) > 2
+    assert times_faster(found.rows[1], found.rows) > 2
 
 
 def test_peak_memory_follows_what_is_held():

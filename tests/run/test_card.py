@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 from huggingface_hub import ModelCard
 
+from triprune.core.measured import Judged
 from triprune.core.scale import Scale
 from triprune.export.front import Front
 from triprune.run.about import About, Making
-from triprune.run.artifacts import Row
 from triprune.run.card import model_card
 from triprune.run.usage import GraphFile
 
 ROWS = (
-    Row("original", Scale(), 32, (0.93,), 125_747_840, 855_770, 12.0),
-    Row("joint", Scale(0.8, 0.8, 0.9), 29, (0.92, 0.94), 62_000_000, 400_000, 7.0),
+    Judged("original", Scale(), 32, (0.93,), 125_747_840, 855_770, 12.0),
+    Judged("joint", Scale(0.8, 0.8, 0.9), 29, (0.92, 0.94), 62_000_000, 400_000, 7.0),
 )
 MAKING = Making("resnet56", "cifar10", 0.5, "macs", 0, 99, {"rate": 0.1}, "cpu", "0.1.0")
 ABOUT = About((3, 32, 32), 29, ("cat", "dog"), (0.5,) * 3, (0.2,) * 3, ROWS, MAKING, ("a note",))

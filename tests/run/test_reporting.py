@@ -7,11 +7,12 @@ import pytest
 from typer.testing import CliRunner
 
 from triprune.cli import app
+from triprune.core.measured import Timed
 from triprune.core.scale import AXES
 from triprune.errors import ArtifactError, InputError, RunError
 from triprune.report.page import to_page
 from triprune.report.text import to_text
-from triprune.run.artifacts import Bench, BenchRow
+from triprune.run.artifacts import Bench
 from triprune.run.compress import compress
 from triprune.run.fake import FakeTrainer
 from triprune.run.reporting import report_on_run
@@ -80,13 +81,13 @@ def test_an_unfinished_run_tells_what_is_there(real_run, tmp_path):
 def test_a_bench_is_shown(real_run, tmp_path):
     folder = copied(real_run[0], tmp_path / "run", without=())
     rows = (
-        BenchRow("original", 1.0, 1, 9.0, 8.0, 10.0, 30, 2**20),
-        BenchRow("joint", 0.5, 1, 3.0, 2.9, 3.1, 30, None),
+        Timed("original", 1.0, 1, 9.0, 8.0, 10.0, 30, 2**20),
+        Timed("joint", 0.5, 1, 3.0, 2.9, 3.1, 30, None),
     )
     bench = Bench("cpu", "onnxruntime", "a CPU", 2, {"onnxruntime": "1.31"}, "2026-11-16", rows)
     Store(folder).write(bench.key, bench)
     found = report_on_run(folder)
-    assert found.speed[0].rows[1].speed_up == 3.0
+    assert found.speed[0].rows == rows
     page = to_page(found)
     assert "3.00 ×" in page
     assert "measured by onnxruntime on cpu, batch of 1" in page

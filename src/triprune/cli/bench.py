@@ -50,6 +50,8 @@ def _print(found: Bench) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from triprune.core.measured import times_faster
+
     threads = "" if found.device != "cpu" else f", threads: {found.threads}"
     versions = ", ".join(f"{name} {number}" for name, number in found.versions.items())
     table = Table(
@@ -69,7 +71,7 @@ def _print(found: Bench) -> None:
             str(row.batch_size),
             f"{row.median_ms:.2f}",
             f"{row.lower_ms:.2f}–{row.upper_ms:.2f}",
-            f"{found.speed_up(row):.2f}",
+            f"{times_faster(row, found.rows):.2f}",
             f"{row.images_per_second:,.0f}",
             "–" if row.peak_bytes is None else f"{row.peak_bytes / 1e6:.1f}",
         )

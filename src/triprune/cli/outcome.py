@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from triprune.run.artifacts import Outcome, Row
+    from triprune.core.measured import Judged
+    from triprune.run.artifacts import Outcome
 
 
 _NOUN = {"macs": "macs", "params": "params", "latency": "latency", "paper": "cost d·w²·r²"}
@@ -62,6 +63,6 @@ def _table(outcome: Outcome) -> Table:
     return table
 
 
-def _accuracy(row: Row) -> str:
+def _accuracy(row: Judged) -> str:
     write = (lambda x: f"{100 * x:.2f}") if 0.0 <= row.accuracy <= 1.0 else (lambda x: f"{x:.4g}")
     return write(row.accuracy) + ("" if row.spread is None else f" ± {write(row.spread)}")

@@ -13,50 +13,13 @@ from numpy.typing import NDArray
 from triprune.core.choice import Quote
 from triprune.core.cost import CalibratedCost, paper_cost
 from triprune.core.lattice import Lattice
+from triprune.core.measured import Judged, Timed
 from triprune.core.observation import Observation
 from triprune.core.predictor import Predictor
-from triprune.core.scale import Scale
 from triprune.report.amounts import Spending
 
 Pixels = NDArray[np.uint8]
 Map = NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """A finished model on the test split, over all its seeds, with what it costs."""
-
-    name: str
-    scale: Scale
-    resolution_px: int
-    accuracies: tuple[float, ...]
-    macs: int
-    params: int
-    latency_ms: float
-
-    @property
-    def accuracy(self) -> float:
-        """The mean over the seeds."""
-        return float(np.mean(self.accuracies))
-
-    @property
-    def spread(self) -> float | None:
-        """The standard deviation over the seeds; None for one."""
-        return float(np.std(self.accuracies, ddof=1)) if len(self.accuracies) > 1 else None
-
-
-@dataclass(frozen=True, slots=True)
-class Timed:
-    """One model's forward pass in a bench: median and quartiles, and its peak memory if known."""
-
-    name: str
-    budget: float
-    batch_size: int
-    median_ms: float
-    lower_ms: float
-    upper_ms: float
-    speed_up: float
-    peak_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +38,17 @@ class Comparison:
     """Original, joint and controls at one budget; ``device`` is where latency was measured."""
 
     budget: float
-    models: tuple[Compared, ...]
+    models: tuple[Judged, ...]
     device: str
     epochs: int
     paper_epochs: int
 
-    def model(self, name: str) -> Compared | None:
+    def model(self, name: str) -> Judged | None:
         """Return the model called ``name``, if it is there."""
         return next((each for each in self.models if each.name == name), None)
 
     @property
-    def controls(self) -> tuple[Compared, ...]:
+    def controls(self) -> tuple[Judged, ...]:
         """The models that spend the budget on one axis."""
         return tuple(each for each in self.models if each.name not in ("original", "joint"))
 
@@ -175,7 +138,7 @@ class Report:
         known += [(quote.choice.scale, quote.choice.cost) for quote in self.chosen]
         return max((abs(self.cost(s) / paid - 1.0) for s, paid in known if paid), default=None)
 
-    def share(self, model: Compared, original: Compared) -> float:
+    def share(self, model: Judged, original: Judged) -> float:
         """Return the part of the original's cost that a finished model has, as it was measured."""
         pairs = {
             "macs": (model.macs, original.macs),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from triprune.core.choice import Quote
+from triprune.core.measured import times_faster
 from triprune.core.scale import AXES, Scale
 from triprune.report.amounts import Spending, count, milliseconds
 from triprune.report.axis_tables import AxisTables
@@ -58,8 +59,8 @@ def speed_table(test: SpeedTest) -> Table:
             str(row.batch_size),
             milliseconds(row.median_ms),
             f"{row.lower_ms:.3g} – {row.upper_ms:.3g}",
-            f"{row.speed_up:.2f} ×",
-            f"{1000 * row.batch_size / row.median_ms:,.0f}",
+            f"{times_faster(row, test.rows):.2f} ×",
+            f"{row.images_per_second:,.0f}",
             "–" if row.peak_bytes is None else f"{row.peak_bytes / 2**20:,.1f} MiB",
         )
         for row in test.rows

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs]
 
+from triprune.core.measured import Judged, times_faster
 from triprune.report.amounts import count, milliseconds
 from triprune.report.budget_curves import label_of
-from triprune.report.contents import Compared, Comparison, Report
+from triprune.report.contents import Comparison, Report
 
 _SAME_SPEED = 0.03
 """Timings of one model differ by as much from one time to the next."""
@@ -46,7 +47,7 @@ class Words:
         """Return a difference of accuracies, or a spread, without its sign."""
         return f"{100 * value:.2f} points" if self.in_percent else f"{value:.4g}"
 
-    def measured(self, model: Compared) -> str:
+    def measured(self, model: Judged) -> str:
         """Return the mean over the seeds and, for more than one, its spread."""
         if model.spread is None:
             return self.score(model.accuracy)
@@ -93,24 +94,23 @@ def answer(report: Report) -> Answer | None:
     return Answer(sentence, figures, verdict(words, found, joint))
 
 
-def _accuracy_line(words: Words, original: Compared, joint: Compared) -> str:
+def _accuracy_line(words: Words, original: Judged, joint: Judged) -> str:
     seeds = len(joint.accuracies)
     told = f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed, so no spread"
     gap = words.gap(joint.accuracy - original.accuracy)
     return f"on the test split, {gap} from the original's {words.score(original.accuracy)}; {told}"
 
 
-def _speed(
-    report: Report, found: Comparison, original: Compared, joint: Compared
-) -> tuple[float, str]:
+def _speed(report: Report, found: Comparison, original: Judged, joint: Judged) -> tuple[float, str]:
     """Return the measured speed-up, from a bench at batch 1 where there is one."""
     for test in report.speed:
         rows = [r for r in test.rows if r.name == "joint" and math.isclose(r.budget, found.budget)]
         if rows:
             row = min(rows, key=lambda each: each.batch_size)
-            before = milliseconds(row.median_ms * row.speed_up)
+            speed_up = times_faster(row, test.rows)
+            before = milliseconds(row.median_ms * speed_up)
             told = f"{milliseconds(row.median_ms)} instead of {before}, measured by {test.runtime}"
-            return row.speed_up, f"{told} on {test.device}, batch of {row.batch_size}"
+            return speed_up, f"{told} on {test.device}, batch of {row.batch_size}"
     told = f"{milliseconds(joint.latency_ms)} instead of {milliseconds(original.latency_ms)}"
     told += f", measured on {found.device}, batch of 1"
     return original.latency_ms / joint.latency_ms, told
@@ -130,7 +130,7 @@ def _pace(speed_up: float) -> str:
     return f"{speed_up:.2f} times as fast" if speed_up > 1.0 else f"slower ({speed_up:.2f} ×)"
 
 
-def verdict(words: Words, found: Comparison, joint: Compared) -> str:
+def verdict(words: Words, found: Comparison, joint: Judged) -> str:
     """Say how the joint choice did against the best control, and whether the seeds can tell."""
     if not found.controls:
         return "No controls were run: add --controls to spend the same budget on each axis alone."

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from triprune import __version__
+from triprune.core.measured import Judged
 from triprune.errors import FileFormatError, InputError
-from triprune.run.artifacts import Outcome, Row, row_of
+from triprune.run.artifacts import Outcome, row_of
 from triprune.run.sample import Sample
 
 ABOUT_FILE = "about.json"
@@ -51,7 +52,7 @@ class About:
     classes: tuple[str, ...]
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[Judged, ...]
     making: Making
     notes: tuple[str, ...] = ()
 
@@ -71,7 +72,7 @@ class About:
             outcome.notes,
         )
 
-    def row(self, name: str) -> Row:
+    def row(self, name: str) -> Judged:
         """Return the line called ``name``."""
         return next(row for row in self.rows if row.name == name)
 
@@ -140,7 +141,7 @@ def read_about(folder: str | Path) -> About | None:
         ) from error
 
 
-def _row(told: dict[str, Any]) -> Row:
+def _row(told: dict[str, Any]) -> Judged:
     row = row_of(told)
     numbers = [*row.accuracies, row.latency_ms, row.resolution_px, row.macs, row.params]
     if not all(math.isfinite(number) for number in numbers) or not row.accuracies:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from statistics import fmean, stdev
 from typing import Any, Literal
 
 from torch import Tensor
@@ -11,6 +10,7 @@ from torch import Tensor
 from triprune.core.choice import Choice
 from triprune.core.cost import CalibratedCost
 from triprune.core.lattice import Lattice
+from triprune.core.measured import Judged, Timed
 from triprune.core.observation import Observation
 from triprune.core.predictor import Predictor
 from triprune.core.scale import Axis, Scale
@@ -150,34 +150,11 @@ def _choice(told: dict[str, Any]) -> Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the result: a model on the test split, over all its seeds."""
-
-    name: str
-    scale: Scale
-    resolution_px: int
-    accuracies: tuple[float, ...]
-    macs: int
-    params: int
-    latency_ms: float
-
-    @property
-    def accuracy(self) -> float:
-        """The mean over the seeds."""
-        return fmean(self.accuracies)
-
-    @property
-    def spread(self) -> float | None:
-        """The standard deviation over the seeds; None for one."""
-        return stdev(self.accuracies) if len(self.accuracies) > 1 else None
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome:
     """The last word of a run: original, joint and controls on the test split."""
 
     budget: float
-    rows: tuple[Row, ...]
+    rows: tuple[Judged, ...]
     latency_device: str
     epochs: int
     paper_epochs: int
@@ -185,7 +162,7 @@ class Outcome:
     cost: str = "macs"
     """What the budget is a part of."""
 
-    def row(self, name: str) -> Row:
+    def row(self, name: str) -> Judged:
         """Return the line called ``name``."""
         return next(row for row in self.rows if row.name == name)
 
@@ -202,33 +179,11 @@ class Outcome:
         return cls(**given)
 
 
-def row_of(told: dict[str, Any]) -> Row:
+def row_of(told: dict[str, Any]) -> Judged:
     """Rebuild a line from plain values."""
     accuracies, scale = tuple(told["accuracies"]), Scale(**told["scale"])
     given: dict[str, Any] = {**told, "accuracies": accuracies, "scale": scale}
-    return Row(**given)
-
-
-@dataclass(frozen=True, slots=True)
-class BenchRow:
-    """One model at one batch size: median and quartiles of a forward pass, and its peak memory.
-
-    ``budget`` is 1 for the original. ``peak_bytes`` is None where it cannot be measured.
-    """
-
-    name: str
-    budget: float
-    batch_size: int
-    median_ms: float
-    lower_ms: float
-    upper_ms: float
-    samples: int
-    peak_bytes: int | None
-
-    @property
-    def images_per_second(self) -> float:
-        """The throughput at the median."""
-        return 1000 * self.batch_size / self.median_ms
+    return Judged(**given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,21 +196,12 @@ class Bench:
     threads: int
     versions: dict[str, str]
     date: str
-    rows: tuple[BenchRow, ...]
+    rows: tuple[Timed, ...]
 
     @property
     def key(self) -> str:
         """Where a run folder keeps it; measured again, it is replaced."""
         return f"bench/{self.device}-{self.runtime}"
-
-    def speed_up(self, row: BenchRow) -> float:
-        """How many times faster than the original, at the same batch size."""
-        original = next(
-            each
-            for each in self.rows
-            if each.name == "original" and each.batch_size == row.batch_size
-        )
-        return original.median_ms / row.median_ms
 
     def to_parts(self) -> Parts:
         """Return plain values."""
@@ -265,5 +211,5 @@ class Bench:
     def from_parts(cls, values: dict[str, Any], tensors: dict[str, Tensor]) -> Bench:
         """Rebuild the measurement."""
         del tensors
-        given: dict[str, Any] = {**values, "rows": tuple(BenchRow(**r) for r in values["rows"])}
+        given: dict[str, Any] = {**values, "rows": tuple(Timed(**r) for r in values["rows"])}
         return cls(**given)

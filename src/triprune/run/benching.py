@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
+from triprune.core.measured import Timed
 from triprune.errors import InputError
 from triprune.export.onnx_file import open_session, runtime_versions, to_onnx
 from triprune.network.hardware import require_device
@@ -20,7 +21,7 @@ from triprune.network.latency import summary, time_in_turns, timer
 from triprune.network.peak_memory import peak_growth
 from triprune.network.profile import example_input, profile
 from triprune.places import Place, place
-from triprune.run.artifacts import Bench, BenchRow
+from triprune.run.artifacts import Bench
 from triprune.run.collected import is_run
 from triprune.run.finished import finished_budgets, read_finished
 from triprune.run.origin import Origin
@@ -142,15 +143,15 @@ _Runner = Callable[[int], _Prepared]
 
 def _rows(
     contestants: list[Contestant], runners: dict[str, _Runner], batch: int, order: BenchOrder
-) -> list[BenchRow]:
+) -> list[Timed]:
     prepared = {label: runner(batch) for label, runner in runners.items()}
     calls = {label: each.seconds for label, each in prepared.items()}
     samples = time_in_turns(calls, rounds=order.rounds)
-    rows: list[BenchRow] = []
+    rows: list[Timed] = []
     for each in contestants:
         timed = summary(samples[_label(each)], batch_size=batch, device=order.device)
         rows.append(
-            BenchRow(
+            Timed(
                 name=each.name,
                 budget=each.budget,
                 batch_size=batch,

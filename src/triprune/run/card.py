@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from triprune.core.measured import Judged
 from triprune.files import write_atomically
 from triprune.run.about import ABOUT_FILE, About
-from triprune.run.artifacts import Row
 from triprune.run.usage import GraphFile, use_of_folder, use_of_graph
 
 CARD_FILE = "MODEL_CARD.md"
@@ -117,7 +117,7 @@ def _title(about: About) -> str:
     return f"{_cell(about.making.model)} at {joint.macs / original.macs:.1%} of its macs"
 
 
-def _score(row: Row) -> str:
+def _score(row: Judged) -> str:
     return f"{row.accuracy:.4f}" + ("" if row.spread is None else f" ± {row.spread:.4f}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triprune.report.contents import Compared, Comparison, LearningCurve, SpeedTest, Timed
+from triprune.report.contents import Comparison, LearningCurve, SpeedTest
 from triprune.run.artifacts import Bench, Outcome, TrainedModel
 
 
@@ -13,33 +13,16 @@ def fullness(outcome: Outcome) -> int:
 
 def comparison(outcome: Outcome) -> Comparison:
     """Return an outcome as a report compares it."""
-    models = tuple(
-        Compared(r.name, r.scale, r.resolution_px, r.accuracies, r.macs, r.params, r.latency_ms)
-        for r in outcome.rows
-    )
     device = outcome.latency_device
-    return Comparison(outcome.budget, models, device, outcome.epochs, outcome.paper_epochs)
+    return Comparison(outcome.budget, outcome.rows, device, outcome.epochs, outcome.paper_epochs)
 
 
 def speed_test(bench: Bench) -> SpeedTest:
     """Return a bench as a report shows it."""
-    rows = tuple(
-        Timed(
-            row.name,
-            row.budget,
-            row.batch_size,
-            row.median_ms,
-            row.lower_ms,
-            row.upper_ms,
-            bench.speed_up(row),
-            row.peak_bytes,
-        )
-        for row in bench.rows
-    )
     versions = ", ".join(f"{name} {found}" for name, found in bench.versions.items())
     threads = "1 thread" if bench.threads == 1 else f"{bench.threads} threads"
     machine = f"{bench.hardware}, {threads}, {versions}"
-    return SpeedTest(bench.device, bench.runtime, machine, bench.date, rows)
+    return SpeedTest(bench.device, bench.runtime, machine, bench.date, bench.rows)
 
 
 def learning_curve(name: str, group: str, trained: TrainedModel) -> LearningCurve:

@@ -11,6 +11,7 @@ from torch import nn
 from triprune.core.cost import paper_cost
 from triprune.core.fitting import fit_predictor
 from triprune.core.lattice import Lattice
+from triprune.core.measured import Judged
 from triprune.core.observation import Observation
 from triprune.core.scale import AXES, Scale
 from triprune.core.schedule import Schedule, schedule
@@ -22,7 +23,7 @@ from triprune.network.latency import Latency, measure_latency
 from triprune.network.plan import Plan
 from triprune.network.regrowing import regrow
 from triprune.places import Place
-from triprune.run.artifacts import Chosen, Epoch, Fitted, Outcome, Row, Spends, Survey, TrainedModel
+from triprune.run.artifacts import Chosen, Epoch, Fitted, Outcome, Spends, Survey, TrainedModel
 from triprune.run.case import Case
 from triprune.run.choosing import Chooser
 from triprune.run.contamination import notes_after, notes_before
@@ -143,7 +144,7 @@ def measure(
         device=case.device,
     )
     rows = tuple(
-        Row(
+        Judged(
             name=name,
             scale=each[0].scale,
             resolution_px=each[0].resolution_px,

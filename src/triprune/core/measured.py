@@ -1,0 +1,61 @@
+"""Owns what was measured of finished models, on the test split and by a clock; measures nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from triprune.core.scale import Scale
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A finished model as the test split judged it, over all its seeds, with what it costs."""
+
+    name: str
+    scale: Scale
+    resolution_px: int
+    accuracies: tuple[float, ...]
+    macs: int
+    params: int
+    latency_ms: float
+
+    @property
+    def accuracy(self) -> float:
+        """The mean over the seeds."""
+        return fmean(self.accuracies)
+
+    @property
+    def spread(self) -> float | None:
+        """The standard deviation over the seeds; None for one."""
+        return stdev(self.accuracies) if len(self.accuracies) > 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """One model at one batch size: median and quartiles of a forward pass, and its peak memory.
+
+    ``budget`` is 1 for the original. ``peak_bytes`` is None where it cannot be measured.
+    """
+
+    name: str
+    budget: float
+    batch_size: int
+    median_ms: float
+    lower_ms: float
+    upper_ms: float
+    samples: int
+    peak_bytes: int | None
+
+    @property
+    def images_per_second(self) -> float:
+        """The throughput at the median."""
+        return 1000 * self.batch_size / self.median_ms
+
+
+def times_faster(row: Timed, rows: Iterable[Timed]) -> float:
+    """Return how many times faster than the original of ``rows``, at the same batch size."""
+    wholes = (each for each in rows if each.name == "original")
+    original = next(each for each in wholes if each.batch_size == row.batch_size)
+    return original.median_ms / row.median_ms

@@ -1,0 +1,30 @@
+"""Finished models as they were measured: known means, spreads and speed-ups."""
+
+import pytest
+
+from triprune.core.measured import Judged, Timed, times_faster
+from triprune.core.scale import Scale
+
+
+def judged(*accuracies: float) -> Judged:
+    return Judged("joint", Scale(), 32, accuracies, 1, 1, 1.0)
+
+
+def timed(name: str, batch_size: int, median_ms: float) -> Timed:
+    return Timed(name, 1.0, batch_size, median_ms, median_ms, median_ms, 30, None)
+
+
+def test_one_seed_has_no_spread():
+    assert (judged(0.9).accuracy, judged(0.9).spread) == (0.9, None)
+
+
+def test_the_spread_is_the_standard_deviation_of_a_sample():
+    assert judged(0.90, 0.92, 0.94).accuracy == pytest.approx(0.92)
+    assert judged(0.90, 0.92, 0.94).spread == pytest.approx(0.02)
+
+
+def test_a_model_is_held_against_the_original_at_its_own_batch_size():
+    rows = [timed("original", 1, 8.0), timed("original", 32, 100.0), timed("joint", 32, 40.0)]
+    assert times_faster(rows[2], rows) == 2.5
+    assert times_faster(rows[1], rows) == 1.0
+    assert rows[2].images_per_second == 800.0
