@@ -132,6 +132,14 @@ def test_scores_that_are_no_fractions_and_few_observations(count):
     values = json.loads(read(to_page(report)).scripts["application/json"])
     assert values["percent"] is False
     assert values["quotes"][-1]["b"] == 1.0
+    assert values["band"] == []
+
+
+def test_the_band_is_the_interval_of_the_joint_curve(full_report, full_drawn):
+    values = json.loads(read(to_page(full_report)).scripts["application/json"])
+    joint = full_drawn.picture.curves[0].quotes
+    assert values["band"] == [[quote.budget, *quote.choice.interval] for quote in joint]
+    assert [name for name, _ in values["curves"]] == ["resolution", "width", "depth", "joint"]
 
 
 def test_a_predictor_of_rank_two_has_no_surface(full_report):

@@ -59,7 +59,7 @@ class Drawn:
 def payload(report: Report, drawn: Drawn) -> str:
     """Return the JSON of a page; it cannot end the element that holds it."""
     stops = drawn.stops(report)
-    alone = drawn.picture.curves[1:] if drawn.picture else ()
+    curves = drawn.picture.curves if drawn.picture else ()
     values = {
         "percent": report.in_percent,
         "spending": {
@@ -70,11 +70,8 @@ def payload(report: Report, drawn: Drawn) -> str:
         },
         "units": _units(report),
         "quotes": [_quote(quote) | {"own": own} for quote, own in stops],
-        "joint": [_quote(q) for q in drawn.picture.curves[0].quotes] if drawn.picture else [],
-        "alone": {curve.name: [_quote(q) for q in curve.quotes] for curve in alone},
-        "curves": [
-            (c.name, _stretches(c)) for c in (drawn.picture.curves if drawn.picture else ())[::-1]
-        ],
+        "curves": [(curve.name, _stretches(curve)) for curve in curves[::-1]],
+        "band": _band(curves[0]) if curves else [],
         "start": start_of(report, [quote for quote, _ in stops]),
         "observed": _observed(report, drawn),
         "finals": _finals(report),
@@ -109,6 +106,12 @@ def _stretches(curve: BudgetCurve) -> list[dict[str, object]]:
         {"inside": inside, "points": [(q.budget, q.choice.predicted_accuracy) for q in quotes]}
         for inside, quotes in curve.stretches()
     ]
+
+
+def _band(curve: BudgetCurve) -> list[tuple[float, float, float]]:
+    """Return (budget, lower, upper) wherever there is an interval."""
+    ends = [(quote.budget, *quote.choice.interval) for quote in curve.quotes]
+    return [each for each in ends if all(map(math.isfinite, each))]
 
 
 def _quote(quote: Quote) -> dict[str, Any]:

@@ -29,20 +29,20 @@ function showQuote() {
 }
 
 function drawBudget(host) {
-  const all = [...quotes, ...AXES.flatMap((a) => data.alone[a] || [])];
+  const drawn = data.curves.flatMap(([, stretches]) => stretches.flatMap(({ points }) => points));
   const seen = data.observed.map((o) => o.a), ends = data.finals.flatMap((f) => f.accuracies);
   const reach = quotes.flatMap((q) => [q.lo, q.hi]);
   const focus = [...quotes.map((q) => q.a), ...seen, ...ends];
   const y = roomFor(focus, reach, 0.06);
-  const spent = [...all.map((q) => q.b), ...data.finals.map((f) => f.c), ...data.observed.map((o) => o.c)];
+  const spent = [...quotes.map((q) => q.b), ...drawn.map(([budget]) => budget), ...data.finals.map((f) => f.c), ...data.observed.map((o) => o.c)];
   const low = Math.min(...spent, 0.98), high = Math.max(...spent);
   const chart = frame(host, { height: Math.min(420, Math.max(300, host.clientWidth * 0.7)), x: [low, high], y,
     xLabel: `remaining ${data.spending.noun}`, xFormat: (v) => percent(v) });
   const clip = make("clipPath", { id: "budget-clip" }, chart.svg), { inner } = chart;
   make("rect", { x: inner.left, y: inner.top - 8, width: inner.right - inner.left, height: inner.bottom - inner.top + 8 }, clip);
   const clipped = (node) => { node.setAttribute("clip-path", "url(#budget-clip)"); return node; };
-  const sure = data.joint.filter((q) => q.lo !== null);
-  if (sure.length && reach.length) clipped(chart.band(sure.map((q) => [q.b, q.hi]), sure.map((q) => [q.b, q.lo]), colour("joint")));
+  const lower = data.band.map(([budget, low]) => [budget, low]), upper = data.band.map(([budget, , high]) => [budget, high]);
+  if (data.band.length) clipped(chart.band(upper, lower, colour("joint")));
   for (const [name, stretches] of data.curves) for (const { inside, points } of stretches)
     clipped(chart.line(points, colour(name), `${name === "joint" ? "strong" : ""} ${inside ? "" : "beyond"}`));
   const points = quotes.map((q) => ({ x: chart.px(q.b), y: chart.py(q.a), text: `budget ${percent(q.b)}: ${score(q.a)}\ndepth ${q.s[0].toFixed(2)}, width ${q.s[1].toFixed(2)}, resolution ${q.s[2].toFixed(2)}` }));
