@@ -4,6 +4,9 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from triprune.cli import app
 
 
 @pytest.fixture(scope="session")
@@ -13,3 +16,18 @@ def behind_fsspec():
     spec = importlib.util.spec_from_file_location("behind_fsspec", folder / "sitecustomize.py")
     spec.loader.exec_module(importlib.util.module_from_spec(spec))
     return folder
+
+
+@pytest.fixture(scope="session")
+def triprune():
+    """Run a command in this process; return what it printed, or raise what it raised."""
+
+    def run(*arguments: object, code: int = 0, columns: int = 80) -> str:
+        asked = [str(each) for each in arguments]
+        result = CliRunner().invoke(app, asked, env={"COLUMNS": str(columns)})
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == code, result.output
+        return result.output
+
+    return run

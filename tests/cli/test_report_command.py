@@ -5,36 +5,26 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from triprune.cli import app
 from triprune.errors import FileFormatError, InputError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "resnet56_cifar10.csv"
 
 
-def triprune(*arguments: object) -> str:
-    result = CliRunner().invoke(app, ["report", *map(str, arguments)])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
-def test_a_page_is_written_beside_the_csv(tmp_path):
+def test_a_page_is_written_beside_the_csv(triprune, tmp_path):
     source = tmp_path / "a <b>.csv"
     source.write_bytes(EXAMPLE.read_bytes())
-    assert str(tmp_path / "a <b>.report.html") in triprune(source)
+    assert str(tmp_path / "a <b>.report.html") in triprune("report", source)
     page = (tmp_path / "a <b>.report.html").read_text()
     assert "a &lt;b&gt;.csv" in page
     assert "a <b>" not in page
     assert [path.name for path in tmp_path.iterdir() if path != source] == ["a <b>.report.html"]
 
 
-def test_text_writes_no_page_and_figures_go_where_they_are_asked(tmp_path):
+def test_text_writes_no_page_and_figures_go_where_they_are_asked(triprune, tmp_path):
     source = tmp_path / "o.csv"
     source.write_bytes(EXAMPLE.read_bytes())
-    told = triprune(source, "--text", "--figures", tmp_path / "figures")
+    told = triprune("report", source, "--text", "--figures", tmp_path / "figures")
     assert "What every budget buys" in told
     assert "leave-one-out error" in told
     names = sorted(path.name for path in (tmp_path / "figures").iterdir())
@@ -54,15 +44,15 @@ sys.exit("torch" in sys.modules or "matplotlib" in sys.modules)
     assert done.returncode == 0, done.stderr
 
 
-def test_what_cannot_be_read_is_named(tmp_path):
+def test_what_cannot_be_read_is_named(triprune, tmp_path):
     with pytest.raises(FileFormatError, match="No such file"):
-        triprune(tmp_path / "nothing.csv")
+        triprune("report", tmp_path / "nothing.csv")
     with pytest.raises(InputError, match="not a part of the original compute"):
-        triprune(EXAMPLE, "--budget", "150%")
+        triprune("report", EXAMPLE, "--budget", "150%")
     with pytest.raises(InputError, match="a budget of a CSV"):
-        triprune(EXAMPLE, "--budget", "50%")
+        triprune("report", EXAMPLE, "--budget", "50%")
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="it cannot be a folder"):
-        triprune(EXAMPLE, "--figures", tmp_path / "file")
+        triprune("report", EXAMPLE, "--figures", tmp_path / "file")
     with pytest.raises(InputError, match="its folder does not take files"):
-        triprune(EXAMPLE, "--out", tmp_path / "missing" / "page.html")
+        triprune("report", EXAMPLE, "--out", tmp_path / "missing" / "page.html")

@@ -4,23 +4,13 @@ import re
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from triprune.cli import app
 from triprune.errors import InputError
 from triprune.learning.weights import load_weights, weights_card
 from triprune.run.opening import open_case, open_parts
 from triprune.run.spec import RunSpec
 
 RECIPE = {"preset": "demo", "epochs": 2, "batch_size": 25, "warmup_epochs": 0.0}
-
-
-def triprune(*arguments: object, code: int = 0) -> str:
-    result = CliRunner().invoke(app, [str(each) for each in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == code, result.output
-    return result.output
 
 
 @pytest.fixture
@@ -37,7 +27,7 @@ def config(tmp_path, image_home):
     return write
 
 
-def test_slices_end_in_the_weights_of_one_go(config, tmp_path):
+def test_slices_end_in_the_weights_of_one_go(triprune, config, tmp_path):
     spec = config("sliced")
     config("whole")
     command = ("train", "--config", tmp_path / "sliced.toml")
@@ -56,7 +46,7 @@ def test_slices_end_in_the_weights_of_one_go(config, tmp_path):
     assert card["images"] == len(open_parts(spec)[1].train)
 
 
-def test_a_run_trains_on_the_images_its_baseline_saw(config, tmp_path):
+def test_a_run_trains_on_the_images_its_baseline_saw(triprune, config, tmp_path):
     spec = config("one")
     triprune("train", "--config", tmp_path / "one.toml", "--seconds", 60)
     card = weights_card(tmp_path / "one.safetensors")
@@ -64,7 +54,7 @@ def test_a_run_trains_on_the_images_its_baseline_saw(config, tmp_path):
     assert card["trained_on"] == open_case(spec).facts()["data"][0]
 
 
-def test_flags_do_what_a_config_does(image_home, tmp_path):
+def test_flags_do_what_a_config_does(triprune, image_home, tmp_path):
     out = tmp_path / "w.safetensors"
     flags = ("--data", image_home, "--recipe", "demo", "--epochs", 1, "--batch-size", 25)
     triprune("train", "--model", "resnet20", "--out", out, *flags)
@@ -77,7 +67,7 @@ def test_flags_do_what_a_config_does(image_home, tmp_path):
     load_weights(model, out)
 
 
-def test_other_weights_are_never_written_over(config, tmp_path):
+def test_other_weights_are_never_written_over(triprune, config, tmp_path):
     config("one")
     triprune("train", "--config", tmp_path / "one.toml")
     before = (tmp_path / "one.safetensors").read_bytes()
@@ -87,7 +77,7 @@ def test_other_weights_are_never_written_over(config, tmp_path):
     assert (tmp_path / "one.safetensors").read_bytes() == before
 
 
-def test_bad_input_is_named(tmp_path):
+def test_bad_input_is_named(triprune, tmp_path):
     with pytest.raises(InputError, match="--config with --epochs"):
         triprune("train", "--config", tmp_path / "one.toml", "--epochs", 3)
     with pytest.raises(InputError, match="needs --model and --out, or --config"):

@@ -5,9 +5,7 @@ import shutil
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from triprune.cli import app
 from triprune.core.measured import Timed, times_faster
 from triprune.core.scale import AXES
 from triprune.errors import InputError, RunError
@@ -15,13 +13,6 @@ from triprune.network.peak_memory import peak_growth
 from triprune.run.artifacts import Bench
 from triprune.run.benching import BenchOrder, Contestant, bench
 from triprune.run.store import Store
-
-
-def triprune(*arguments: object) -> str:
-    result = CliRunner().invoke(app, [str(each) for each in arguments], env={"COLUMNS": "150"})
-    if result.exception is not None:
-        raise result.exception
-    return result.output
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +32,7 @@ def test_a_bench_is_stored_and_read_back(tmp_path):
     assert store.read("bench/cpu-torch", Bench) == bench
 
 
-def test_a_run_is_timed_and_keeps_the_result(real_run, constructor, tmp_path):
+def test_a_run_is_timed_and_keeps_the_result(triprune, real_run, constructor, tmp_path):
     run = shutil.copytree(real_run[0], tmp_path / "run")
     asked = ("bench", run, "--model", constructor, "--batch", "1,4", "--rounds", 3)
     told = json.loads(triprune(*asked, "--json"))
@@ -56,10 +47,10 @@ def test_a_run_is_timed_and_keeps_the_result(real_run, constructor, tmp_path):
     assert all(0 < row.lower_ms <= row.median_ms <= row.upper_ms for row in stored.rows)
 
 
-def test_a_saved_model_is_timed_in_onnx_runtime(real_run, constructor, tmp_path):
+def test_a_saved_model_is_timed_in_onnx_runtime(triprune, real_run, constructor, tmp_path):
     home = real_run[2].save(tmp_path / "small")
     asked = ("--runtime", "onnxruntime", "--batch", "2", "--rounds", 2)
-    told = triprune("bench", home, "--model", constructor, *asked)
+    told = triprune("bench", home, "--model", constructor, *asked, columns=150)
     assert "times faster" in told
     assert "onnxruntime 1." in told
     assert any(line.startswith("joint") and "%" in line for line in told.splitlines())
@@ -94,7 +85,7 @@ def test_onnx_runtime_s_memory_is_more_than_its_weights():
     assert row.peak_bytes is None or activations < row.peak_bytes < 8 * activations
 
 
-def test_what_cannot_be_timed_is_said(real_run, constructor, tmp_path):
+def test_what_cannot_be_timed_is_said(triprune, real_run, constructor, tmp_path):
     run = ("bench", real_run[0], "--model", constructor)
     with pytest.raises(InputError, match="no such runtime"):
         triprune(*run, "--runtime", "tensorrt")

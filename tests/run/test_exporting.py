@@ -12,10 +12,8 @@ import onnxruntime
 import pytest
 import torch
 from PIL import Image
-from typer.testing import CliRunner
 
 import triprune as tp
-from triprune.cli import app
 from triprune.errors import (
     ArchitectureError,
     ExportError,
@@ -35,14 +33,6 @@ from triprune.run.shipping import Wanted, open_shipment
 from triprune.run.store import Store
 
 
-def triprune(*arguments: object, code: int = 0) -> str:
-    result = CliRunner().invoke(app, [str(each) for each in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == code, result.output
-    return result.output
-
-
 @pytest.fixture(scope="module")
 def constructor(small):
     return f"{small.__file__}:make"
@@ -58,7 +48,9 @@ def logits(model, images):
         return model(images).numpy()
 
 
-def test_onnx_takes_old_pixels_and_answers_as_the_run(real_run, shipment, constructor, tmp_path):
+def test_onnx_takes_old_pixels_and_answers_as_the_run(
+    triprune, real_run, shipment, constructor, tmp_path
+):
     told = triprune(
         *("export", real_run[0], "--model", constructor, "--format", "onnx", "--out", tmp_path),
         *("--with-resize", "--with-normalisation"),
@@ -98,10 +90,16 @@ def uneven(shipment, tmp_path_factory):
     return files
 
 
-def as_predicted(real_run, constructor, file) -> dict[str, float]:
-    told = triprune("predict", real_run[0], file, "--model", constructor, "--top", 10)
-    pairs = [each.rpartition(" ") for each in told.strip().rpartition(": ")[2].split(", ")]
-    return {name: float(chance.rstrip("%")) / 100 for name, _, chance in pairs}
+@pytest.fixture
+def as_predicted(triprune, real_run, constructor):
+    """Return what the command ``predict`` says of an image: a chance for each class."""
+
+    def ask(file: Path) -> dict[str, float]:
+        told = triprune("predict", real_run[0], file, "--model", constructor, "--top", 10)
+        pairs = [each.rpartition(" ") for each in told.strip().rpartition(": ")[2].split(", ")]
+        return {name: float(chance.rstrip("%")) / 100 for name, _, chance in pairs}
+
+    return ask
 
 
 @pytest.mark.parametrize(
@@ -115,12 +113,12 @@ def as_predicted(real_run, constructor, file) -> dict[str, float]:
     ],
 )
 def test_the_card_s_code_answers_as_predict_on_uneven_pictures(
-    real_run, shipment, constructor, uneven, tmp_path, monkeypatch, name, inside
+    as_predicted, shipment, uneven, tmp_path, monkeypatch, name, inside
 ):
     export(shipment, tmp_path, ExportOrder(name, **inside))
     monkeypatch.chdir(tmp_path)
     for file in uneven:
-        expected = as_predicted(real_run, constructor, file)
+        expected = as_predicted(file)
         Path("image.png").write_bytes(file.read_bytes())
         place = {}
         exec(shown_in(tmp_path), place)
@@ -144,7 +142,9 @@ def test_a_resize_to_no_square_is_refused(shipment, tmp_path):
         export(oblong, tmp_path, ExportOrder("onnx", with_resize=True))
 
 
-def test_each_format_goes_to_a_folder_of_its_own_with_its_own_card(real_run, constructor, tmp_path):
+def test_each_format_goes_to_a_folder_of_its_own_with_its_own_card(
+    triprune, real_run, constructor, tmp_path
+):
     run = shutil.copytree(real_run[0], tmp_path / "run")
     for name in ("torch-export", "safetensors"):
         triprune("export", run, "--model", constructor, "--format", name)
@@ -245,7 +245,7 @@ def test_the_missing_extra_is_named(shipment, tmp_path, monkeypatch):
         export(shipment, tmp_path / "out", ExportOrder("onnx"))
 
 
-def test_what_cannot_be_exported_is_said(real_run, constructor, small, tmp_path):
+def test_what_cannot_be_exported_is_said(triprune, real_run, constructor, small, tmp_path):
     run = real_run[0]
     with pytest.raises(InputError, match="no such format"):
         triprune("export", run, "--format", "tflite", "--model", constructor)
@@ -266,7 +266,7 @@ def test_what_cannot_be_exported_is_said(real_run, constructor, small, tmp_path)
         triprune("export", tmp_path)
 
 
-def test_a_run_at_a_url_is_exported_from_there(real_run, constructor, tmp_path):
+def test_a_run_at_a_url_is_exported_from_there(triprune, real_run, constructor, tmp_path):
     files = real_run[0].rglob("*")
     for file in filter(Path.is_file, files):
         (place("memory://shipped") / str(file.relative_to(real_run[0]))).write_whole(
@@ -278,7 +278,7 @@ def test_a_run_at_a_url_is_exported_from_there(real_run, constructor, tmp_path):
     assert "of the run's validation split" in triprune("export", *wanted, "--out", tmp_path)
 
 
-def test_damaged_folders_are_refused(real_run, constructor, tmp_path):
+def test_damaged_folders_are_refused(triprune, real_run, constructor, tmp_path):
     home = real_run[2].save(tmp_path / "small")
     weights = home / "weights.safetensors"
     whole = weights.read_bytes()
@@ -302,7 +302,7 @@ def test_damaged_folders_are_refused(real_run, constructor, tmp_path):
             triprune("export", home, "--model", constructor)
 
 
-def test_predict_names_classes_and_bad_files(real_run, shipment, constructor, tmp_path):
+def test_predict_names_classes_and_bad_files(triprune, real_run, shipment, constructor, tmp_path):
     images = shipment.images
     for number in range(2):
         picture = Image.fromarray(images[number].permute(1, 2, 0).numpy())
@@ -326,7 +326,7 @@ def test_predict_names_classes_and_bad_files(real_run, shipment, constructor, tm
     assert "Missing argument" in triprune("predict", real_run[0], code=2)
 
 
-def test_predict_refuses_to_guess_a_normalisation(real_run, small, constructor, tmp_path):
+def test_predict_refuses_to_guess_a_normalisation(triprune, real_run, small, constructor, tmp_path):
     result = real_run[2]
     tp.save(result.model, result.plan, tmp_path, build=small.make)
     with pytest.raises(InputError, match="nothing says what they were normalised with"):

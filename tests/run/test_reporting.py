@@ -4,9 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from triprune.cli import app
 from triprune.core.measured import Timed
 from triprune.core.scale import AXES
 from triprune.errors import ArtifactError, InputError, RunError
@@ -112,15 +110,14 @@ def test_a_run_without_images_or_epochs_is_reported_in_what_it_spends(small, tmp
     assert result.outcome.budget == found.comparison.budget
 
 
-def test_a_run_behind_a_url_is_reported_and_its_page_put_there(real_run):
+def test_a_run_behind_a_url_is_reported_and_its_page_put_there(triprune, real_run):
     import fsspec
 
     system = fsspec.filesystem("memory")
     system.put(str(real_run[0]), "/reported/run", recursive=True)
     try:
-        result = CliRunner().invoke(app, ["report", "memory://reported/run"])
-        assert result.exit_code == 0, result.output
-        assert "memory://reported/run/report.html" in result.output
+        told = triprune("report", "memory://reported/run")
+        assert "memory://reported/run/report.html" in told
         assert b"Against the controls" in system.cat_file("/reported/run/report.html")
     finally:
         system.rm("/reported", recursive=True)

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import save_file
-from typer.testing import CliRunner
 
-from triprune.cli import app
 from triprune.errors import (
     BudgetError,
     InputError,
@@ -38,14 +36,6 @@ final_epochs = 1
 """
 
 
-def triprune(*arguments: object, code: int = 0) -> str:
-    result = CliRunner().invoke(app, [str(each) for each in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == code, result.output
-    return result.output
-
-
 @pytest.fixture(scope="module")
 def home(small, image_home, tmp_path_factory):
     """Return a folder with images in folders, weights, and a TOML file that names them."""
@@ -58,7 +48,7 @@ def home(small, image_home, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def finished(home):
+def finished(triprune, home):
     return triprune("run", "--config", home / "run.toml", "--out", home / "out")
 
 
@@ -74,7 +64,7 @@ def test_run_tells_the_plan_the_result_and_where_it_is(finished, home):
     assert "No controls were run" in page
 
 
-def test_status_of_a_finished_and_of_a_stopped_run(finished, home, tmp_path):
+def test_status_of_a_finished_and_of_a_stopped_run(triprune, finished, home, tmp_path):
     assert "finished" in triprune("status", home / "out")
     (tmp_path / "run.json").write_bytes((home / "out" / "run.json").read_bytes())
     assert "stopped" in triprune("status", tmp_path, code=4)
@@ -82,7 +72,7 @@ def test_status_of_a_finished_and_of_a_stopped_run(finished, home, tmp_path):
         triprune("status", home)
 
 
-def test_another_budget_needs_no_chain(finished, home):
+def test_another_budget_needs_no_chain(triprune, finished, home):
     chains = {p: p.stat().st_mtime_ns for p in (home / "out" / "chains").iterdir()}
     assert "4 observations" in triprune("quote", home / "out")
     told = triprune("choose", home / "out", "--budget", "85%")
@@ -98,7 +88,7 @@ def test_another_budget_needs_no_chain(finished, home):
         triprune("quote", home)
 
 
-def test_ctrl_c_tells_how_to_go_on(finished, home, monkeypatch):
+def test_ctrl_c_tells_how_to_go_on(triprune, finished, home, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
@@ -108,7 +98,7 @@ def test_ctrl_c_tells_how_to_go_on(finished, home, monkeypatch):
     assert "To go on: triprune run --out 'a b'" in told
 
 
-def test_a_real_ctrl_c_stops_cleanly_and_the_same_command_goes_on(finished, home):
+def test_a_real_ctrl_c_stops_cleanly_and_the_same_command_goes_on(triprune, finished, home):
     command = [sys.executable, "-m", "triprune.cli", "run", "--config", "run.toml", "--out", "cut"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     options = {"cwd": home, "env": environment, "text": True}
@@ -132,7 +122,7 @@ def test_a_real_ctrl_c_stops_cleanly_and_the_same_command_goes_on(finished, home
     assert "budget 0.5: finished" in triprune("status", home / "cut")
 
 
-def test_bad_input_is_named_before_any_training(finished, home, small, tmp_path):
+def test_bad_input_is_named_before_any_training(triprune, finished, home, small, tmp_path):
     good = ["--weights", home / "w.safetensors", "--data", home / "data", "--out", tmp_path]
     with pytest.raises(ModelError, match="no model has this name"):
         triprune("run", "--model", "resnet57", "--budget", "50%", *good)
