@@ -98,3 +98,14 @@ def test_unknown_names():
         Recipe.preset("cifar")
     with pytest.raises(InputError, match="learning_rate"):
         Recipe.from_mapping({"learning_rate": 1})
+
+
+def test_the_final_fine_tuning_may_begin_at_a_rate_of_its_own():
+    recipe = Recipe(rate=0.2, final_rate=0.1)
+    assert recipe.fine_tuning(final=True).rate == 0.1
+    assert recipe.fine_tuning().rate == pytest.approx(0.02)
+    assert Recipe(rate=0.2).fine_tuning(final=True).rate == pytest.approx(0.02)
+    assert Recipe.from_mapping(recipe.to_mapping()) == recipe
+    for wrong in (0, -1, float("nan")):
+        with pytest.raises(InputError, match="final_rate"):
+            Recipe(final_rate=wrong)

@@ -189,6 +189,19 @@ def test_distillation_follows_the_teacher(tiny_net, coloured_images):
         Job(tiny_net(), images, replace(RECIPE, distillation=0.5))
 
 
+def test_the_teacher_sees_images_at_their_own_size(tiny_net, coloured_images):
+    images, teacher, student = coloured_images(), tiny_net(1), tiny_net(2)
+    seen: dict[str, set[tuple[int, ...]]] = {"teacher": set(), "student": set()}
+    for name, model in (("teacher", teacher), ("student", student)):
+        model.register_forward_pre_hook(
+            lambda _model, inputs, name=name: seen[name].add(tuple(inputs[0].shape[2:]))
+        )
+    recipe = replace(RECIPE, epochs=1, distillation=0.5)
+    train(Job(student, images, recipe, teacher=teacher, resolution_px=6, device="cpu"))
+    side = images.resolution_px
+    assert seen == {"teacher": {(side, side)}, "student": {(6, 6)}}
+
+
 def test_resolution_is_trained_and_evaluated_at(tiny_net, coloured_images):
     sizes = []
     model = tiny_net()

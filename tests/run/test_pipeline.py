@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import pairwise, product
 
 import pytest
@@ -5,10 +6,12 @@ import torch
 
 from triprune.core.scale import AXES, Scale
 from triprune.errors import BudgetError, InputError, RunChangedError
+from triprune.run.artifacts import TrainedModel
 from triprune.run.compress import compress
 from triprune.run.fake import FakeTrainer
 from triprune.run.own_training import OwnTraining
 from triprune.run.spec import Settings
+from triprune.run.store import Store
 from triprune.run.subject import Subject
 
 
@@ -98,6 +101,20 @@ def test_executors_give_the_same_bits(small, tmp_path):
         outcomes.append([(path.relative_to(out), path.read_bytes()) for path in files])
     assert outcomes[0] == outcomes[1]
     assert len(outcomes[0]) == 6  # three rounds, the final model, its feature maps, the sample
+
+
+def test_a_run_that_distils_learns_from_the_original(small, tmp_path):
+    parts, model = small.splits(100), small.make()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    losses = []
+    for weight in (0.0, 0.9):
+        recipe = replace(small.RECIPE, distillation=weight, final_rate=0.02)
+        settings = small.settings(rounds=1, recipe=recipe)
+        folder = tmp_path / f"{weight}"
+        compress(model, parts, budget=0.5, settings=settings, out=folder)
+        losses.append(Store(folder).read("chains/resolution-1", TrainedModel).history[0].loss)
+    assert losses[0] != losses[1]
+    assert all(torch.equal(model.state_dict()[name], tensor) for name, tensor in before.items())
 
 
 def test_a_changed_model_data_or_setting_is_refused(real_run, small):

@@ -36,11 +36,12 @@ class Recipe:
 
     ``milestones`` are fractions of the training at which the multi-step rate is divided by ten,
     so that they keep their meaning when ``epochs`` changes. ``distillation`` is the weight of the
-    original model's soft answers in the loss. ``padding`` fills the border of the random crops:
-    black pixels, as in the published trainings, or the image mirrored. ``precision`` and
-    ``layout`` "auto" are the fastest that were shown to keep accuracy on the device at hand
-    (docs/results/engine.md); "bf16conv" rounds what convolutions and linear layers multiply, and
-    leaves all else in fp32.
+    original model's soft answers in the loss of every fine-tuning. ``final_rate`` begins the final
+    fine-tuning; None is what a round begins with, a tenth of ``rate``. ``padding`` fills the
+    border of the random crops: black pixels, as in the published trainings, or the image
+    mirrored. ``precision`` and ``layout`` "auto" are the fastest that were shown to keep accuracy
+    on the device at hand (docs/results/engine.md); "bf16conv" rounds what convolutions and linear
+    layers multiply, and leaves all else in fp32.
     """
 
     epochs: int = 160
@@ -60,14 +61,18 @@ class Recipe:
     layout: Layout = "auto"
     round_epochs: int = 40
     final_epochs: int = 80
+    final_rate: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "round_epochs", "final_epochs"):
             _whole(getattr(self, name), name)
         for name, (low, high) in _BOUNDS.items():
             _between(getattr(self, name), name, low, high)
-        if self.rate == 0:
-            raise InputError("rate = 0", "nothing would be learned", "give a positive rate")
+        if self.final_rate is not None:
+            _between(self.final_rate, "final_rate", *_BOUNDS["rate"])
+        for name in ("rate", "final_rate"):
+            if getattr(self, name) == 0:
+                raise InputError(f"{name} = 0", "nothing would be learned", "give a positive rate")
         _one_of(self.schedule, "schedule", get_args(Schedule))
         _one_of(self.precision, "precision", get_args(Precision))
         _one_of(self.layout, "layout", get_args(Layout))
@@ -113,7 +118,13 @@ class Recipe:
         """Return the recipe for after a pruning round, or for the ``final`` training."""
         epochs = self.final_epochs if final else self.round_epochs
         warmup = min(self.warmup_epochs, epochs / 10)
-        return replace(self, epochs=epochs, rate=self.rate * FINE_TUNING_RATE, warmup_epochs=warmup)
+        gentle = self.rate * FINE_TUNING_RATE
+        rate = self.final_rate if final and self.final_rate is not None else gentle
+        return replace(self, epochs=epochs, rate=rate, warmup_epochs=warmup)
+
+    def from_scratch(self) -> Recipe:
+        """Return the recipe for a training that has no original to learn from."""
+        return replace(self, distillation=0.0)
 
     def rate_at(self, progress: float) -> float:
         """Return the learning rate after ``progress`` epochs (a fraction inside an epoch)."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from triprune.learning.feed import Feed
-from triprune.learning.images import augment
+from triprune.learning.images import augment, resize
 from triprune.learning.precision import FP16_LOSS_SCALE, autocast, memory_format
 from triprune.learning.ranks import Ranks
 from triprune.learning.recipe import Precision, Recipe
@@ -30,6 +32,23 @@ def loss_of(logits: Tensor, labels: Tensor, recipe: Recipe, teacher: Tensor | No
     return (1 - recipe.distillation) * loss + recipe.distillation * heat**2 * soft
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Teaching:
+    """Who teaches; the teacher sees images at their own size, the student at ``student_px``."""
+
+    teacher: nn.Module
+    student_px: int | None = None
+
+    @torch.no_grad()
+    def answers(self, inputs: Tensor) -> Tensor:
+        """Return what the teacher says of ``inputs``."""
+        return self.teacher(inputs).float()
+
+    def shown(self, inputs: Tensor) -> Tensor:
+        """Return ``inputs`` as the student sees them."""
+        return inputs if self.student_px is None else resize(inputs, self.student_px)
+
+
 class Step:
     """Augment, forward, loss, backward, SGD; sums of loss and right answers stay on the device."""
 
@@ -39,11 +58,11 @@ class Step:
         feed: Feed,
         recipe: Recipe,
         *,
-        teacher: nn.Module | None = None,
+        teaching: Teaching | None = None,
         ranks: Ranks,
     ) -> None:
         self.model, self.feed, self.ranks = model, feed, ranks
-        self._recipe, self._teacher = recipe, teacher
+        self._recipe, self._teaching = recipe, teaching
         self.device = feed.device
         self.precision: Precision = recipe.precision
         self._layout = memory_format(recipe.layout, recipe.precision, self.device)
@@ -71,20 +90,17 @@ class Step:
             pixels = augment(pixels, self.feed.generator, self._recipe.padding)
         inputs = torch.addcmul(self._shift, pixels.float(), self._scale)
         inputs = inputs.contiguous(memory_format=self._layout)
+        teaching = self._teaching
+        shown = inputs if teaching is None else teaching.shown(inputs)
+        shown = shown.contiguous(memory_format=self._layout)
         with autocast(self.precision, self.device):
-            logits = self.model(inputs)
-            target = self._answers(inputs)
+            logits = self.model(shown)
+            target = None if teaching is None else teaching.answers(inputs)
         loss = loss_of(logits.float(), labels, self._recipe, target)
         self.optimiser.step(self._gradients(loss), rate)
         with torch.no_grad():
             self.loss_sum.add_(loss)
             self.correct.add_((logits.argmax(1) == labels).sum())
-
-    def _answers(self, inputs: Tensor) -> Tensor | None:
-        if self._teacher is None or not self._recipe.distillation:
-            return None
-        with torch.no_grad():
-            return self._teacher(inputs).float()
 
     def _gradients(self, loss: Tensor) -> tuple[Tensor | None, ...]:
         scaled = loss * self._loss_scale if self._loss_scale != 1 else loss

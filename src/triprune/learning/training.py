@@ -43,7 +43,7 @@ from triprune.learning.precision import (
 from triprune.learning.progress import EpochRecord, Watcher, Watchers
 from triprune.learning.ranks import current_ranks
 from triprune.learning.recipe import Recipe
-from triprune.learning.step import Step
+from triprune.learning.step import Step, Teaching
 from triprune.places import place
 
 _LOSS_CHECK = 20  # steps between looks at the loss where looking is free (not on a GPU)
@@ -146,9 +146,13 @@ class Training:
         return Inputs(job.model, images, resolution_px=job.resolution_px)
 
     def _step(self, recipe: Recipe) -> Step:
-        job, place = self._job, (self._device, self._job.resolution_px)
+        job, size = self._job, self._job.resolution_px
+        teaching = None
+        if job.teacher is not None and recipe.distillation:
+            teaching, size = Teaching(job.teacher, size), None
+        place = self._device, size
         feed = feed_for(job.images, recipe, seed=job.seed, ranks=self._ranks, place=place)
-        return Step(job.model, feed, recipe, teacher=job.teacher, ranks=self._ranks)
+        return Step(job.model, feed, recipe, teaching=teaching, ranks=self._ranks)
 
     def _epoch(
         self, engine: Engine, step: Step, validation: Inputs | None, epoch: int

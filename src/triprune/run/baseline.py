@@ -45,7 +45,7 @@ class Baseline:
         job = Job(
             model,
             splits.train,
-            spec.settings.recipe,
+            spec.settings.recipe.from_scratch(),
             name=weights.stem,
             validation=splits.validation,
             seed=spec.settings.seed,

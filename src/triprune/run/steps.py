@@ -225,7 +225,7 @@ def _task(name: str, model: nn.Module, plan: Plan, *, checkpoint: Place | None =
 
 def _trained(case: Case, task: Task, plan: Plan) -> Work[TrainedModel]:
     macs, params = case.subject.cost_of(task.model, task.resolution_px)
-    tuned = yield from case.trainer.fine_tune(task)
+    tuned = yield from case.trainer.fine_tune(replace(task, original=case.subject.model))
     tensors = {name: tensor.detach().cpu() for name, tensor in task.model.state_dict().items()}
     epochs = case.trainer.epochs(task.final)
     history = tuple(Epoch(e.loss, e.train_accuracy, e.accuracy, e.rate) for e in tuned.history)

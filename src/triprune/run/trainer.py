@@ -6,6 +6,7 @@ is a generator that gives way, so that an executor can run several at once.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +32,10 @@ from triprune.places import Place
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """A model at a scale, to be fine-tuned in place or measured at ``resolution_px``."""
+    """A model at a scale, to be fine-tuned in place or measured at ``resolution_px``.
+
+    A recipe that distils learns from ``original``, which stays as it is.
+    """
 
     name: str
     model: nn.Module
@@ -40,6 +44,7 @@ class Task:
     final: bool = False
     seed: int = 0
     checkpoint: Place | None = None
+    original: nn.Module | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +119,16 @@ class ImageTrainer:
         over = self.deadline is not None and self.deadline.over
         if current_ranks().as_lead_says(over):
             raise _time_is_up(task)
+        recipe = self.recipe.fine_tuning(final=task.final)
         job = Job(
             task.model,
             self.splits.train,
-            self.recipe.fine_tuning(final=task.final),
+            recipe,
             name=task.name,
             validation=self.splits.validation,
             resolution_px=task.resolution_px,
             seed=task.seed,
+            teacher=copy.deepcopy(task.original) if recipe.distillation else None,
             checkpoint=task.checkpoint,
             checkpoint_every=self.checkpoint_every,
             device=self._device(),
