@@ -128,7 +128,7 @@ def test_a_lost_node_costs_nothing_but_time(small, tmp_path):
 
 
 def test_a_chain_over_two_processes_is_the_one_that_torchrun_trains(two_workers, tmp_path):
-    from triprune.run.executors.cluster import RayExecutor
+    from triprune.run.executors.ray_executor import RayExecutor
 
     together = load(Path(__file__).parent / "chain_together.py")
     line = together.pipeline(f"shared://{tmp_path / 'ray'}")

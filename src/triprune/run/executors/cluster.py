@@ -1,11 +1,10 @@
 # Ray ships partial types:
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
 # pyright: reportMissingTypeStubs=false
-"""Owns running pieces of work on a Ray cluster, and is the only importer of ray.
+"""Owns the connection to a Ray cluster, and is the only importer of ray; keeps no results.
 
-A piece is a Ray task. Its worker writes to the run folder, so a task whose worker is lost is given
-to another and goes on after its last epoch. When all are done, the pieces are driven once more
-here: they find everything stored.
+A piece of work is a Ray task. Its worker writes to the run folder, so a task whose worker is lost
+is given to another and goes on after its last epoch.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Generic
+from typing import Any
 from uuid import uuid4
 
 import ray
@@ -33,61 +32,20 @@ from triprune.run.executors.travelling import (
     Listener,
     News,
     Teller,
-    Traveller,
     Travelling,
     knock,
     look,
     modules_of_model_files,
     work,
 )
-from triprune.run.executors.turns import Inline, Piece, Value
+from triprune.run.executors.turns import Piece
 from triprune.run.spec import Settings
 
 _LOSSES = 8  # workers that a piece may lose: one that kills its worker must not go round for ever
 _TURN_S = 0.3
 
 
-class RayExecutor(Generic[Traveller]):
-    """Runs pieces on a cluster; connects when the first of them has something left to do."""
-
-    def __init__(self, settings: Settings, shared: Traveller) -> None:
-        self._settings, self._shared = settings, shared
-        self._connection: _Connection | None = None
-
-    def __enter__(self) -> RayExecutor[Traveller]:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._connection is not None:
-            try:
-                self._shared.store.recall_workers()
-            finally:
-                self._connection.close()
-
-    def run(
-        self, pieces: Sequence[Piece[Traveller, Value]], *, training: bool = False
-    ) -> list[Value]:
-        """Have workers do what is left of the pieces, then read what they stored."""
-        left = [piece for piece in pieces if not self._is_done(piece)]
-        if left:
-            if self._connection is None:
-                self._connection = _Connection(self._settings)
-                self._connection.send(self._shared)
-            ranks = self._settings.gpus_per_chain if training else 1
-            self._connection.run(left, Listener(self._shared.watchers), ranks=ranks)
-        return Inline(self._shared).run(pieces)
-
-    def _is_done(self, piece: Piece[Traveller, Any]) -> bool:
-        turns = piece(self._shared)
-        try:
-            next(turns)
-        except StopIteration:
-            return True
-        turns.close()
-        return False
-
-
-class _Connection:
+class Connection:
     """A cluster that answers, and what was sent to it."""
 
     def __init__(self, settings: Settings) -> None:

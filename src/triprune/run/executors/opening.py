@@ -26,7 +26,7 @@ def open_executor(
     for name in _QUIET:
         os.environ.setdefault(name, "0")
     try:
-        from triprune.run.executors.cluster import RayExecutor
+        from triprune.run.executors.ray_executor import RayExecutor
     except ModuleNotFoundError as error:
         raise MissingExtraError(
             "--executor ray",
