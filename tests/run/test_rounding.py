@@ -45,6 +45,17 @@ def test_a_run_keeps_multiples_and_tells_their_price(small, tmp_path):
         compress(model, trainer, budget=0.6, settings=loose, out=tmp_path / "a")
 
 
+def test_a_multiple_that_no_layer_has_is_refused_before_any_training(small):
+    class Untrained(FakeTrainer):
+        def validate(self, task):
+            raise AssertionError("measured")
+
+    settings = Settings(0.6, rounds=2, device="cpu", round_to=4000)
+    told = r"multiples of 4000 \(round_to\): the widest layer has 12. give less than 12"
+    with pytest.raises(InputError, match=told):
+        compress(small.make(), Untrained(accuracy), budget=0.6, settings=settings)
+
+
 def test_a_multiple_is_a_count():
     with pytest.raises(InputError, match="round_to = 0: it is no count"):
         Settings(0.5, round_to=0)

@@ -44,6 +44,7 @@ class Subject:
         self._importance: Importance = importance
         self.example = example_input(self.model, input_size)
         self._output = run_example(self.model, self.example)
+        self._require_room(round_to)
         self._cut: OrderedDict[tuple[float, float], nn.Module] = OrderedDict()
 
     @property
@@ -95,9 +96,20 @@ class Subject:
 
     def width_steps(self) -> int:
         """Return in how many steps width is cut: channels, or multiples, of the widest layer."""
-        convolutions = [m for m in self.model.modules() if isinstance(m, nn.Conv2d)]
-        widest = max((c.out_channels for c in convolutions), default=1)
-        return min(_WIDTH_STEPS, math.ceil(widest / self.round_to))
+        return min(_WIDTH_STEPS, math.ceil(self._widest() / self.round_to))
+
+    def _widest(self) -> int:
+        return max(self.layers().values(), default=1)
+
+    def _require_room(self, round_to: int) -> None:
+        """Refuse multiples that no layer has, before anything is trained."""
+        widest = self._widest()
+        if 1 < widest < round_to:
+            raise InputError(
+                f"channels in multiples of {round_to} (round_to)",
+                f"the widest layer has {widest}",
+                f"give less than {widest}, as 8, or leave it out",
+            )
 
     def rounded(self, round_to: int) -> Subject:
         """Return the same subject, cut to other multiples of channels."""
