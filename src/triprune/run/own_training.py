@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -61,12 +62,14 @@ class OwnTraining:
         return cls(**sized)
 
     def __post_init__(self) -> None:
-        for name in ("train", "evaluate"):
-            if not callable(getattr(self, name)):
+        given = {"train": self.train, "evaluate": self.evaluate}
+        if self.final_evaluate is not None:
+            given["final_evaluate"] = self.final_evaluate
+        for name, function in given.items():
+            found = _unfit(function)
+            if found:
                 raise InputError(
-                    f"{name}={getattr(self, name)!r}",
-                    "it is no function",
-                    f"give {name}(model, resolution_px)",
+                    f"{name}={function!r}", found, f"give {name}(model, resolution_px)"
                 )
 
     def facts(self) -> Mapping[str, Any]:
@@ -102,7 +105,29 @@ class OwnTraining:
 def _score(evaluate: Evaluate, task: Task) -> float:
     with torch.no_grad():
         score = evaluate(task.model.eval(), task.resolution_px)
-    return finite_number(score, f"the score of {task.name}")
+    try:
+        return finite_number(score, "score")
+    except (InputError, RuntimeError) as error:  # torch's, of a tensor with several elements
+        raise InputError(
+            f"the score of {task.name}",
+            f"{_name(evaluate)} returned {str(score)[:60]}, which is not a finite number",
+            "return one plain number, the higher the better, as 0.93 for an accuracy",
+        ) from error
+
+
+def _unfit(function: object) -> str:
+    """Return why ``function`` cannot be called with a model and a resolution; nothing if it can."""
+    if not callable(function):
+        return "it is no function"
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # some builtins do not tell
+        return ""
+    try:
+        signature.bind("model", 32)
+    except TypeError:
+        return f"it takes {signature}, not a model and a resolution in pixels"
+    return ""
 
 
 def _name(function: Callable[..., object]) -> str:
