@@ -64,6 +64,13 @@ def test_run_tells_the_plan_the_result_and_where_it_is(finished, home):
     assert "No controls were run" in page
 
 
+def test_a_finished_run_that_is_started_again_says_so(triprune, finished, home):
+    again = triprune("run", "--config", home / "run.toml", "--out", home / "out")
+    assert f"finished already: {home / 'out'}; nothing is trained again" in again
+    assert "to do:" not in again
+    assert re.search(r"joint +[\d.]+ +1\.\d\d \((49|50)\.\d%\)", again)
+
+
 def test_status_of_a_finished_and_of_a_stopped_run(triprune, finished, home, tmp_path):
     assert "finished" in triprune("status", home / "out")
     (tmp_path / "run.json").write_bytes((home / "out" / "run.json").read_bytes())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -118,6 +119,9 @@ def start(
         deadline = None if seconds is None else Deadline(seconds)
         case = open_case(spec, [terminal_watcher()], deadline)
         pipeline = Pipeline(case, Store(out), _announce)
+        if pipeline.finished(budget or case.settings.budget):
+            typer.echo(f"finished already: {out}; nothing is trained again")
+            pipeline = replace(pipeline, announce=None)
         result = pipeline.run(budget)
         home = result.save_in(out / "small" / f"{100 * result.outcome.budget:g}")
     print_outcome(result.outcome)

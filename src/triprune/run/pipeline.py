@@ -103,6 +103,10 @@ class Pipeline:
         """Whether every choice for ``budget`` is stored."""
         return all(self.store.has(f"{_home(budget)}/{each}") for each in self._spends())
 
+    def finished(self, budget: float) -> bool:
+        """Whether the answer to what the settings ask for at ``budget`` is stored."""
+        return self.store.has(self.asked(budget).outcome)
+
     def _about(self, outcome: Outcome) -> About:
         subject = self.case.subject
         kept = self.store.once("sample", Sample, partial(sample, self.case.trainer))
