@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from triprune.errors import InputError
 from triprune.learning.weights import load_weights, weights_card
@@ -15,11 +16,12 @@ RECIPE = {"preset": "demo", "epochs": 2, "batch_size": 25, "warmup_epochs": 0.0}
 
 @pytest.fixture
 def config(tmp_path, image_home):
-    def write(name: str, seed: int = 0) -> RunSpec:
+    def write(name: str, seed: int = 0, **changes: object) -> RunSpec:
+        recipe = RECIPE | changes
         text = (
             f'model = "resnet20"\nweights = "{tmp_path / name}.safetensors"\n'
             f'data = "{image_home}"\n[settings]\nbudget = 0.5\nseed = {seed}\ndevice = "cpu"\n'
-            "[settings.recipe]\n" + "".join(f"{key} = {value!r}\n" for key, value in RECIPE.items())
+            "[settings.recipe]\n" + "".join(f"{key} = {value!r}\n" for key, value in recipe.items())
         )
         (tmp_path / f"{name}.toml").write_text(text)
         return RunSpec.from_toml(tmp_path / f"{name}.toml")
@@ -72,9 +74,16 @@ def test_other_weights_are_never_written_over(triprune, config, tmp_path):
     triprune("train", "--config", tmp_path / "one.toml")
     before = (tmp_path / "one.safetensors").read_bytes()
     config("one", seed=1)
-    with pytest.raises(InputError, match="it holds others, by their trained_on, seed"):
+    told = r"it holds others: trained_on was [0-9a-f]+, is [0-9a-f]+; seed was 0, is 1"
+    with pytest.raises(InputError, match=told):
+        triprune("train", "--config", tmp_path / "one.toml")
+    config("one", epochs=3)
+    with pytest.raises(InputError, match=r"it holds others: epochs was 2, is 3\. name another"):
         triprune("train", "--config", tmp_path / "one.toml")
     assert (tmp_path / "one.safetensors").read_bytes() == before
+    save_file({"w": torch.ones(1)}, tmp_path / "one.safetensors")
+    with pytest.raises(InputError, match="do not say how they were trained"):
+        triprune("train", "--config", tmp_path / "one.toml")
 
 
 def test_bad_input_is_named(triprune, tmp_path):

@@ -18,6 +18,7 @@ from triprune.learning.job import Job, TrainResult
 from triprune.learning.progress import Watcher
 from triprune.learning.side_by_side import train_side_by_side
 from triprune.learning.weights import save_weights, weights_card
+from triprune.run.differing import difference
 from triprune.run.opening import open_parts
 from triprune.run.spec import RunSpec
 from triprune.run.trainer import digest
@@ -67,15 +68,18 @@ class Baseline:
         """Whether the weights are there already; refuse to write over any others."""
         if not self.weights.exists():
             return False
-        told = weights_card(self.weights) or {}
-        differing = [name for name, value in self.facts().items() if told.get(name) != value]
-        if differing:
-            raise InputError(
-                f"training weights into {self.weights}",
-                f"it holds others, by their {', '.join(differing)}",
-                "name another file; nothing was changed",
-            )
-        return True
+        told, now = weights_card(self.weights), self.facts()
+        if told is None:
+            found = "it holds weights that do not say how they were trained"
+        elif differing := [name for name, value in now.items() if told.get(name) != value]:
+            found = f"it holds others: {'; '.join(difference(told, now, n) for n in differing)}"
+        else:
+            return True
+        raise InputError(
+            f"training weights into {self.weights}",
+            found,
+            "name another file, or give what these were trained with; nothing was changed",
+        )
 
     def keep(self, result: TrainResult) -> None:
         """Write the weights, with all that is known of them, and drop the checkpoint."""

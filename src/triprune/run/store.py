@@ -23,6 +23,7 @@ from torch import Tensor
 from triprune.errors import ArtifactError, InputError, RunChangedError, RunError
 from triprune.files import write_atomically
 from triprune.places import Place, RemotePath, files_in, place
+from triprune.run.differing import difference
 from triprune.run.locks import locked, worker_on
 from triprune.run.sealing import opened, packed_tensors, sealed
 
@@ -173,7 +174,7 @@ class Store:
             if before.get(name) != now.get(name):
                 raise RunChangedError(
                     f"going on with the run in {self.folder}",
-                    f"its {name} changed: {_difference(before, now, name)}",
+                    f"its {name} changed: {difference(before, now, name)}",
                     "give what it was begun with, or another folder; nothing was changed",
                 )
 
@@ -217,13 +218,3 @@ def _make_folder(folder: Place) -> None:
 
 def _plain(tensor: Tensor) -> Tensor:
     return tensor.detach().cpu().clone().contiguous()
-
-
-def _difference(before: Mapping[str, Any], now: Mapping[str, Any], name: str) -> str:
-    """Name the innermost values that differ."""
-    old: Any = before.get(name)
-    new: Any = now.get(name)
-    if not (hasattr(old, "get") and hasattr(new, "get")):
-        return f"{name} was {str(old)[:40]}, is {str(new)[:40]}"
-    keys = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
-    return "; ".join(_difference(old, new, key) for key in keys[:3])
