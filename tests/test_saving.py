@@ -16,6 +16,7 @@ from triprune.errors import (
     FileFormatError,
     InputError,
     NonFiniteError,
+    PlanError,
     PlanIndexError,
     TripruneError,
     TruncatedFileError,
@@ -120,6 +121,22 @@ def test_refuses_a_truncated_plan(folder):
     path = folder / "plan.json"
     path.write_text(path.read_text()[:100])
     with pytest.raises(TruncatedFileError):
+        triprune.load(folder, build=build)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ('"resolution_px":', '"resolution_px";', "it is not JSON"),
+        ('"layers":', '"layerz":', r"the plan lacks \['layers'\]"),
+        ('"version":1', '"version":0', "its version is 0"),
+    ],
+)
+def test_a_damaged_plan_is_named_with_what_was_found_and_the_remedy(folder, old, new, found):
+    path = folder / "plan.json"
+    path.write_text(path.read_text().replace(old, new, 1))
+    told = rf"reading .*small/plan\.json: {found}.*restore it from a copy, or save the model again"
+    with pytest.raises(PlanError, match=told):
         triprune.load(folder, build=build)
 
 

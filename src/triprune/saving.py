@@ -24,6 +24,8 @@ from triprune.errors import (
     FileFormatError,
     InputError,
     NonFiniteError,
+    PlanError,
+    PlanVersionError,
     TruncatedFileError,
     WeightsError,
 )
@@ -37,6 +39,7 @@ PLAN_FILE = "plan.json"
 WEIGHTS_FILE = "weights.safetensors"
 
 _LARGEST_HEADER = 100_000_000
+_RESTORE = "restore it from a copy, or save the model again; the weights alone do not fit any model"
 
 
 def save(
@@ -119,10 +122,15 @@ def load_plan(folder: str | Path) -> Plan:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise FileFormatError(
-            f"reading {path}", "it is not text", "save the model again"
-        ) from error
-    return Plan.from_json(text)
+        raise FileFormatError(f"reading {path}", "it is not text", _RESTORE) from error
+    try:
+        plan = Plan.from_json(text)
+    except PlanVersionError:
+        raise
+    except (PlanError, TruncatedFileError) as error:
+        # A plan by itself knows no file, and pruning again would not fit the weights beside it.
+        raise type(error)(f"reading {path}", error.found, _RESTORE) from error
+    return plan
 
 
 def _read_file(path: Path, longest: int) -> bytes:
