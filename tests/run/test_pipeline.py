@@ -7,12 +7,15 @@ import torch
 from triprune.core.scale import AXES, Scale
 from triprune.errors import BudgetError, InputError, RunChangedError
 from triprune.run.artifacts import TrainedModel
+from triprune.run.case import Case
 from triprune.run.compress import compress
 from triprune.run.fake import FakeTrainer
 from triprune.run.own_training import OwnTraining
 from triprune.run.spec import Settings
+from triprune.run.steps import survey
 from triprune.run.store import Store
 from triprune.run.subject import Subject
+from triprune.run.trainer import ImageTrainer
 
 
 def known_accuracy(scale: Scale) -> float:
@@ -115,6 +118,26 @@ def test_a_run_that_distils_learns_from_the_original(small, tmp_path):
         losses.append(Store(folder).read("chains/resolution-1", TrainedModel).history[0].loss)
     assert losses[0] != losses[1]
     assert all(torch.equal(model.state_dict()[name], tensor) for name, tensor in before.items())
+
+
+def test_blocks_go_by_probes_or_by_the_change_of_the_output(small):
+    parts, model = small.splits(100), small.make()
+
+    def scored(by: str) -> dict[str, float]:
+        settings = small.settings(block_importance=by)
+        trainer = ImageTrainer(parts, settings.spent_recipe, "cpu")
+        return survey(Case(Subject(model, trainer.input_size), trainer, settings)).block_scores
+
+    scores = {by: scored(by) for by in ("probe", "output")}
+    assert scores["probe"].keys() == scores["output"].keys()
+    assert scores["probe"] != scores["output"]
+    with torch.no_grad():
+        model.blocks[2].bn2.weight.zero_()
+        model.blocks[2].bn2.bias.zero_()  # a block that does nothing
+    changed = scored("output")
+    assert min(changed, key=changed.__getitem__) == "blocks.2"
+    with pytest.raises(InputError, match="block_importance"):
+        small.settings(block_importance="taste")
 
 
 def test_a_changed_model_data_or_setting_is_refused(real_run, small):

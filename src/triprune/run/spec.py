@@ -26,6 +26,7 @@ else:
 
 Effort = Literal["paper", "standard", "quick"]
 CostName = Literal["macs", "params", "latency", "paper"]
+BlockImportance = Literal["probe", "output"]
 ExecutorName = Literal["inline", "side-by-side", "ray"]
 
 # Taylor's score needs the gradients of a loss that a run does not compute.
@@ -47,7 +48,8 @@ class Settings:
     original was trained; ``effort`` how much of the recipe's fine-tuning is spent. ``controls``
     also spends the budget on each axis alone; ``seeds`` repeats the final fine-tunings.
     ``cost`` is what the budget is a part of; ``importance`` says which channels go first,
-    ``round_to`` keeps them in multiples.
+    ``round_to`` keeps them in multiples; ``block_importance`` says which blocks go first: those
+    that add least to what linear probes can read, or those without which the output changes least.
     ``ray_address`` is where a Ray cluster answers; None takes the one on this machine, or starts
     one. ``gpus_per_chain`` (processes, where there are no GPUs) train each model together.
     """
@@ -58,6 +60,7 @@ class Settings:
     effort: Effort = "standard"
     cost: CostName = "macs"
     importance: Importance = "bn_scale"
+    block_importance: BlockImportance = "probe"
     controls: bool = False
     seeds: int = 1
     seed: int = 0
@@ -75,6 +78,7 @@ class Settings:
             ("effort", get_args(Effort)),
             ("cost", get_args(CostName)),
             ("importance", _WITHOUT_GRADIENTS),
+            ("block_importance", get_args(BlockImportance)),
             ("executor", get_args(ExecutorName)),
         ):
             if getattr(self, name) not in choices:
@@ -130,6 +134,7 @@ class Settings:
             "recipe": self.spent_recipe.to_mapping(),
             "cost": self.cost,
             "importance": self.importance,
+            "block_importance": self.block_importance,
             "seed": self.seed,
         }
         if self.gpus_per_chain > 1:  # batch norm then sees a part of each batch

@@ -6,7 +6,8 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from triprune.core.cost import paper_cost
 from triprune.core.fitting import fit_predictor
@@ -16,6 +17,7 @@ from triprune.core.observation import Observation
 from triprune.core.scale import AXES, Scale
 from triprune.core.schedule import Schedule, schedule
 from triprune.errors import BudgetError
+from triprune.learning.evaluation import Inputs
 from triprune.network.blocks import BlockList
 from triprune.network.depth import score_blocks
 from triprune.network.hardware import device_name
@@ -32,6 +34,8 @@ from triprune.run.executors.turns import Work
 from triprune.run.feature_maps import FeatureMaps, feature_maps
 from triprune.run.spec import Settings
 from triprune.run.trainer import ImageTrainer, Task
+
+_SCORED_IMAGES = 64
 
 
 def survey(case: Case) -> Survey:
@@ -211,12 +215,26 @@ def _epochs(
 
 
 def _block_scores(case: Case, blocks: BlockList) -> dict[str, float]:
-    """Return the probes' scores, or how much the output changes where blocks cannot be probed."""
+    """Return the probes' scores; how much the output changes if so asked, or without probes."""
     if not len(blocks):
         return {}
     subject = case.subject
-    probed = case.trainer.block_scores(copy.deepcopy(subject.model), blocks.names)
-    return probed or score_blocks(subject.model, subject.example, blocks)
+    if case.settings.block_importance == "probe":
+        probed = case.trainer.block_scores(copy.deepcopy(subject.model), blocks.names)
+        if probed:
+            return probed
+    return score_blocks(subject.model, _some_inputs(case), blocks)
+
+
+def _some_inputs(case: Case) -> Tensor:
+    """Return training images where they are known, else any input."""
+    subject, trainer = case.subject, case.trainer
+    if not isinstance(trainer, ImageTrainer):
+        return subject.example
+    images = trainer.splits.train
+    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
+    few = images.take(order[:_SCORED_IMAGES])
+    return next(iter(Inputs(subject.model, few, resolution_px=subject.resolution_px)))[0]
 
 
 def _task(name: str, model: nn.Module, plan: Plan, *, checkpoint: Place | None = None) -> Task:
