@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import subprocess
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ import triprune
 from triprune.core.scale import Scale
 from triprune.errors import (
     ArchitectureError,
+    DamagedFileError,
     FileFormatError,
     InputError,
     NonFiniteError,
@@ -41,9 +43,17 @@ def folder(pruned, tmp_path):
     return triprune.save(*pruned, tmp_path / "deep" / "small")
 
 
+@pytest.fixture
+def unsummed(folder):
+    """Return a folder as earlier versions wrote it, and as a stranger would change it."""
+    (folder / "SHA256SUMS").unlink()
+    return folder
+
+
 def test_round_trip_is_exact(pruned, folder):
     model, plan = pruned
-    assert sorted(path.name for path in folder.iterdir()) == ["plan.json", "weights.safetensors"]
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["SHA256SUMS", "plan.json", "weights.safetensors"]
     assert triprune.load_plan(folder) == plan
     loaded = triprune.load(folder, build=build)
     ours, theirs = model.state_dict(), loaded.state_dict()
@@ -51,6 +61,38 @@ def test_round_trip_is_exact(pruned, folder):
     assert all(torch.equal(ours[key], theirs[key]) for key in ours)
     with torch.no_grad():
         assert torch.equal(loaded.eval()(X), model.eval()(X))
+
+
+@pytest.mark.parametrize("name", ["plan.json", "weights.safetensors"])
+def test_a_flipped_bit_is_found_and_its_file_named(folder, name):
+    path = folder / name
+    whole = path.read_bytes()
+    # In the plan a digit, in the weights the last bits of a number: nothing else would notice.
+    place = whole.index(b'"resolution_px":') + 17 if name == "plan.json" else len(whole) - 4
+    path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    told = rf"{name}: its checksum is not the one in SHA256SUMS.*restore the folder from a copy"
+    with pytest.raises(DamagedFileError, match=told):
+        triprune.load(folder, build=build)
+    path.write_bytes(whole)
+    triprune.load(folder, build=build)
+
+
+def test_sums_are_those_that_sha256sum_checks(folder):
+    command = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
+    told = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+    assert told == "weights.safetensors: OK\nplan.json: OK\n"
+
+
+def test_a_folder_without_sums_still_loads(pruned, unsummed):
+    loaded = triprune.load(unsummed, build=build)
+    assert torch.equal(loaded.conv1.weight, pruned[0].conv1.weight)
+
+
+@pytest.mark.parametrize("text", [b"", b"\xff" * 99, b"no sums\n"])
+def test_sums_that_say_nothing_are_damage_too(folder, text):
+    (folder / "SHA256SUMS").write_bytes(text)
+    with pytest.raises(DamagedFileError, match="one of the two was damaged"):
+        triprune.load(folder, build=build)
 
 
 def test_half_precision_comes_back_as_such(pruned, tmp_path):
@@ -99,13 +141,13 @@ def test_refuses_to_save_spoiled_weights(pruned, tmp_path):
     assert not (tmp_path / "no").exists()
 
 
-def test_refuses_to_load_spoiled_weights(folder):
-    path = folder / "weights.safetensors"
+def test_refuses_to_load_spoiled_weights(unsummed):
+    path = unsummed / "weights.safetensors"
     data = bytearray(path.read_bytes())
     data[-4:] = struct.pack("<f", float("nan"))
     path.write_bytes(bytes(data))
     with pytest.raises(NonFiniteError):
-        triprune.load(folder, build=build)
+        triprune.load(unsummed, build=build)
 
 
 @pytest.mark.parametrize("part", [0.0, 0.001, 0.5, 0.999])
@@ -147,14 +189,14 @@ def test_refuses_a_missing_file(folder, name):
         triprune.load(folder, build=build)
 
 
-def test_refuses_weights_of_another_cut(pruned, folder, tmp_path):
+def test_refuses_weights_of_another_cut(pruned, unsummed, tmp_path):
     model, plan = triprune.prune(build(), Scale(width=0.7), example_input=X)
     triprune.save(model, plan, tmp_path / "other")
-    (folder / "weights.safetensors").write_bytes(
+    (unsummed / "weights.safetensors").write_bytes(
         (tmp_path / "other" / "weights.safetensors").read_bytes()
     )
     with pytest.raises(ArchitectureError, match=r"tensor|shape"):
-        triprune.load(folder, build=build)
+        triprune.load(unsummed, build=build)
 
 
 def test_refuses_a_builder_of_something_else(folder):
@@ -183,10 +225,10 @@ def packed(header: object, body: bytes = b"") -> bytes:
         b"\x80\x04\x95pickle, perhaps, but never opened as one" * 3,
     ],
 )
-def test_hostile_weights_only_fail(folder, data):
-    (folder / "weights.safetensors").write_bytes(data)
+def test_hostile_weights_only_fail(unsummed, data):
+    (unsummed / "weights.safetensors").write_bytes(data)
     with pytest.raises(TripruneError):
-        triprune.load(folder, build=build)
+        triprune.load(unsummed, build=build)
 
 
 @pytest.mark.parametrize(
@@ -198,13 +240,13 @@ def test_hostile_weights_only_fail(folder, data):
         ("placed", "forward", {"width": 4, "out": [0], "in": [0]}),
     ],
 )
-def test_a_plan_may_name_no_path_and_no_code(folder, field, name, cut):
-    path = folder / "plan.json"
+def test_a_plan_may_name_no_path_and_no_code(unsummed, field, name, cut):
+    path = unsummed / "plan.json"
     document = json.loads(path.read_text())
     document[field][name] = cut
     path.write_text(json.dumps(document))
     with pytest.raises(PlanIndexError, match="nothing of that name"):
-        triprune.load(folder, build=build)
+        triprune.load(unsummed, build=build)
 
 
 def test_refuses_a_plan_that_is_no_text(folder):

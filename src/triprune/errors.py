@@ -8,6 +8,7 @@ Each error is built from three sentences: what was *asked*, what was *found*, an
     ├── InputError (also a ValueError)   a value, flag or file that cannot be meant
     │   ├── FileFormatError              a file that cannot be read as what it should be
     │   │   ├── TruncatedFileError       a file that ends too early
+    │   │   ├── DamagedFileError         a file that its checksum does not fit
     │   │   ├── PlanError                a plan that does not say what a plan must say
     │   │   │   ├── PlanVersionError     a plan from a newer version
     │   │   │   └── PlanIndexError       a plan whose indices do not fit the model
@@ -70,6 +71,10 @@ class DataError(InputError):
 
 class TruncatedFileError(FileFormatError):
     """A file that ends too early."""
+
+
+class DamagedFileError(FileFormatError):
+    """A file that its checksum does not fit."""
 
 
 class PlanError(FileFormatError):

@@ -1,8 +1,8 @@
 """Owns models on disk: a plan and plain tensors, checked as they are written and as they are read.
 
-A folder holds ``plan.json`` and ``weights.safetensors``. Loading builds the original with the
-caller's own constructor, replays the plan and fills in the tensors: nothing in the folder is ever
-executed, so a folder from a stranger can do no more than fail.
+A folder holds ``plan.json``, ``weights.safetensors`` and ``SHA256SUMS`` of both. Loading builds the
+original with the caller's own constructor, replays the plan and fills in the tensors: nothing in
+the folder is ever executed, so a folder from a stranger can do no more than fail.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from safetensors.torch import load as parse_tensors
 from safetensors.torch import save as pack_tensors
 from torch import nn
 
+from triprune.checksums import SUMS_FILE, check_sum, listed_sums
 from triprune.errors import (
     ArchitectureError,
     FileFormatError,
@@ -64,8 +65,11 @@ def save(
             f"saving to {folder}", f"it cannot be made a folder ({error.strerror})", "name another"
         ) from error
     # The plan last: a folder that has one is complete.
-    write_atomically(folder / WEIGHTS_FILE, pack_tensors(tensors))
-    write_atomically(folder / PLAN_FILE, plan.to_json())
+    packed, text = pack_tensors(tensors), plan.to_json()
+    sums = listed_sums({WEIGHTS_FILE: packed, PLAN_FILE: text.encode()})
+    write_atomically(folder / WEIGHTS_FILE, packed)
+    write_atomically(folder / SUMS_FILE, sums)
+    write_atomically(folder / PLAN_FILE, text)
     loaded = _fill(_blank(model), folder) if build is None else load(folder, build=build)
     _compare(model, loaded, plan, folder)
     return folder
@@ -130,6 +134,7 @@ def load_plan(folder: str | Path) -> Plan:
     except (PlanError, TruncatedFileError) as error:
         # A plan by itself knows no file, and pruning again would not fit the weights beside it.
         raise type(error)(f"reading {path}", error.found, _RESTORE) from error
+    check_sum(path, data)
     return plan
 
 
@@ -153,6 +158,7 @@ def _read_tensors(path: Path, expected: dict[str, torch.Tensor]) -> dict[str, to
     data = _read_file(path, size + _LARGEST_HEADER)
     asked = f"reading {path}"
     _check_complete(data, asked)
+    check_sum(path, data)
     try:
         stored = parse_tensors(data)
     except (SafetensorError, ValueError, KeyError, RuntimeError) as error:
