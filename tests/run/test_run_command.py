@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 from safetensors.torch import save_file
 
 from triprune.errors import (
+    ArtifactError,
     BudgetError,
     InputError,
     ModelError,
@@ -77,6 +79,31 @@ def test_status_of_a_finished_and_of_a_stopped_run(triprune, finished, home, tmp
     assert "stopped" in triprune("status", tmp_path, code=4)
     with pytest.raises(RunError, match="there is none"):
         triprune("status", home)
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        ("chains/width-1.json", "rounds: depth 1 of 1, width 0 of 1, resolution 1 of 1"),
+        ("chains/width-1.safetensors", "rounds: depth 1 of 1, width 0 of 1, resolution 1 of 1"),
+        ("predictor.json", "predictor not fitted yet"),
+        ("budget-50/joint-seed-0.safetensors", "budget 0.5: finished"),
+    ],
+)
+def test_status_names_a_damaged_file_instead_of_counting_it(
+    triprune, finished, home, tmp_path, file, told
+):
+    shutil.copytree(home / "out", tmp_path / "out")
+    spoiled = bytearray((tmp_path / "out" / file).read_bytes())
+    spoiled[-9] ^= 1
+    (tmp_path / "out" / file).write_bytes(spoiled)
+    printed = triprune("status", tmp_path / "out", code=2)
+    assert told in printed
+    assert f"damaged: reading {tmp_path / 'out' / file}: its checksum does not fit" in printed
+    assert "restore it from a copy" in printed
+    (tmp_path / "out" / "budget-50" / "outcome-1x1.json").write_text("{}")
+    with pytest.raises(ArtifactError, match=r"outcome-1x1\.json: its checksum does not fit"):
+        triprune("status", tmp_path / "out")
 
 
 def test_another_budget_needs_no_chain(triprune, finished, home):

@@ -1,4 +1,4 @@
-"""``triprune status``: how far a run is. Exit code 0: finished, 3: running, 4: stopped."""
+"""``triprune status``: how far a run is. Exit 0: finished, 2: damaged, 3: running, 4: stopped."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import typer
 if TYPE_CHECKING:
     from triprune.run.progress import BudgetStatus, Status
 
+_DAMAGED = 2  # as any error
 _EXIT = {"finished": 0, "running": 3, "stopped": 4}
 
 
 def status(run: Annotated[Path, typer.Argument(help="The folder of a triprune run.")]) -> None:
-    """Tell how far a run is, running, stopped or finished (exit code 3, 4 or 0)."""
+    """Tell how far a run is: running, stopped or finished (exit code 3, 4 or 0), or damaged (2)."""
     from triprune.cli.outcome import print_outcome
     from triprune.run.progress import status as read_status
 
@@ -28,6 +29,10 @@ def status(run: Annotated[Path, typer.Argument(help="The folder of a triprune ru
         home = run / "small" / f"{100 * outcome.budget:g}"
         if home.is_dir():
             typer.echo(f"The smaller model: {home}")
+    for each in found.damaged:
+        typer.echo(f"damaged: {each}")
+    if found.damaged:
+        sys.exit(_DAMAGED)
     if found.state == "stopped":
         typer.echo("The command that began it goes on with it.")
     sys.exit(_EXIT[found.state])

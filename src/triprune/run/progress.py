@@ -7,7 +7,8 @@ from typing import Literal
 
 from triprune.core.scale import AXES
 from triprune.core.schedule import schedule
-from triprune.places import Place
+from triprune.errors import ArtifactError
+from triprune.places import Place, RemotePath
 from triprune.run.artifacts import Outcome, Survey
 from triprune.run.asked import Asked
 from triprune.run.store import Store
@@ -29,7 +30,8 @@ class Status:
     """A run's state, its rounds by axis, its budgets, what is under way, and its outcomes.
 
     ``planned`` counts the rounds of each axis; it is empty before the original was looked at.
-    The run is finished when every budget that was asked for is.
+    The run is finished when every budget that was asked for is. ``damaged`` says of each artifact
+    whose checksum does not fit what to do about it; such a one does not count as done.
     """
 
     state: State
@@ -40,31 +42,50 @@ class Status:
     under_way: tuple[str, ...]
     budgets: tuple[BudgetStatus, ...]
     outcomes: tuple[Outcome, ...]
+    damaged: tuple[str, ...] = ()
 
 
 def status(folder: str | Place) -> Status:
     """Return how far the run in ``folder`` is."""
     store = Store(folder)
     worker, planned = store.worker(), _planned(store)
+    damaged = _damaged(store)
+
+    def whole(key: str) -> bool:
+        return store.has(key) and key not in damaged
 
     def state(outcome: str) -> State:
         return "finished" if store.has(outcome) else "running" if worker else "stopped"
 
     asked = [store.read(key, Asked) for key in store.keys("budget-*/asked-*")]
     budgets = [
-        BudgetStatus(each, state(each.outcome), sum(map(store.has, each.finals))) for each in asked
+        BudgetStatus(each, state(each.outcome), sum(map(whole, each.finals))) for each in asked
     ]
     ended = bool(budgets) and all(each.state == "finished" for each in budgets)
     return Status(
         state="running" if worker else "finished" if ended else "stopped",
         worker=worker,
-        rounds={axis: len(store.keys(f"chains/{axis}-*")) for axis in AXES},
+        rounds={axis: sum(map(whole, store.keys(f"chains/{axis}-*"))) for axis in AXES},
         planned=planned,
-        fitted=store.has("predictor"),
+        fitted=whole("predictor"),
         under_way=store.under_way(),
         budgets=tuple(budgets),
         outcomes=tuple(store.read(key, Outcome) for key in store.keys("budget-*/outcome-*")),
+        damaged=tuple(damaged.values()),
     )
+
+
+def _damaged(store: Store) -> dict[str, str]:
+    """Return what is wrong with each damaged model or predictor; what status reads tells itself."""
+    found: dict[str, str] = {}
+    near = not isinstance(store.folder, RemotePath)  # else all weights would be fetched for it
+    keys = [each for each in ("predictor",) if store.has(each)]
+    for key in keys + store.keys("chains/*") + store.keys("budget-*/*-seed-*"):
+        try:
+            store.verify(key, with_tensors=near)
+        except ArtifactError as error:
+            found[key] = str(error)
+    return found
 
 
 def _planned(store: Store) -> dict[str, int]:
