@@ -1,5 +1,6 @@
 """The command line on a real folder of images and a user's own model file."""
 
+import json
 import os
 import re
 import shutil
@@ -120,6 +121,28 @@ def test_another_budget_needs_no_chain(triprune, finished, home):
     assert {p: p.stat().st_mtime_ns for p in (home / "out" / "chains").iterdir()} == chains
     with pytest.raises(RunError, match="there is none"):
         triprune("quote", home)
+
+
+def test_a_predictor_that_knows_nothing_is_told_wherever_it_is_asked(triprune, finished, home):
+    """One round a chain leaves no freedom to judge the fit: the interval is 0 to 100 %."""
+    guess = "hardly better than a guess: 90 % of measurements fall anywhere from 0% to 100%"
+    assert f"note: the joint choice: {guess}" in " ".join(finished.split())
+    chosen = triprune("choose", home / "out", "--budget", "50%")
+    assert f"warning: {guess}; observe more rounds, or train each for more epochs" in chosen
+    quoted = triprune("quote", home / "out")
+    assert f"warning: at every budget, {guess}" in " ".join(quoted.split())
+
+
+def test_quote_and_choose_go_beyond_the_observations_at_the_same_budgets(triprune, finished, home):
+    told = {}
+    for budget in ("30%", "20%", "10%"):
+        chosen = triprune("choose", home / "out", "--budget", budget)
+        quoted = triprune("quote", home / "out", "--budget", budget, "--json")
+        (quote,) = json.loads(quoted)["quotes"]
+        told[budget] = "warning: extrapolates: nothing was observed below" in chosen
+        assert told[budget] == bool(quote["extrapolated"])
+        assert told[budget] == quote["doubts"][0].startswith("extrapolates: nothing was observed")
+    assert told == {"30%": False, "20%": False, "10%": True}
 
 
 def test_ctrl_c_tells_how_to_go_on(triprune, finished, home, monkeypatch):

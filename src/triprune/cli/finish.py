@@ -22,6 +22,7 @@ def choose(
 ) -> None:
     """Tell which scale another budget buys, by costs measured on the model; trains nothing."""
     from triprune.core.budget import read_budget
+    from triprune.core.doubting import doubts
     from triprune.run.collected import open_finished
     from triprune.run.rounding import choose as choose_step
     from triprune.run.rounding import rounded
@@ -43,8 +44,8 @@ def choose(
     )
     if found.note:
         typer.echo(f"note: {found.note}")
-    if found.choice.extrapolated:
-        typer.echo(f"warning: beyond what was observed: {', '.join(found.choice.extrapolated)}")
+    for doubt in doubts(fitted.predictor, found.choice):
+        typer.echo(f"warning: {doubt}")
 
 
 def finish(

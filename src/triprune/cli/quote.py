@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from triprune.core.choice import Quote
-    from triprune.core.cost import Cost
     from triprune.core.predictor import Predictor
     from triprune.core.scale import Axis
+    from triprune.report.budget_curves import Quoter
     from triprune.run.observations import ObservationFile
 
 _AXES: tuple[Axis, ...] = ("depth", "width", "resolution")
@@ -41,18 +41,19 @@ def quote(
     ] = None,
 ) -> None:
     """Tell which scale each budget buys and the accuracy to expect of it, without training."""
-    from triprune.core.choice import quote as quote_budgets
-
     if plot is not None and plot.suffix.lower() not in (".html", ".png"):
         raise InputError(f"--plot {plot}", "its ending is not known", "use .html or .png")
-    found, predictor, cost = _read(observations)
-    quotes = quote_budgets(predictor, [budget] if budget is not None else _BUDGETS, cost=cost)
+    found, quoter = _read(observations)
+    predictor = quoter.predictor
+    quotes, unmet = _quotes(quoter, budget)
     if plot is not None:
         _plot(observations, plot)
     if as_json:
         typer.echo(json.dumps(_as_values(predictor, quotes, found), indent=2))
         return
     _print(quotes, predictor, found)
+    if unmet:
+        typer.echo(f"this model cannot become as small as {', '.join(unmet)}")
     if plot is not None:
         typer.echo(f"Drawn to {plot}")
 
@@ -76,24 +77,46 @@ def _plot(source: Path, plot: Path) -> None:
     write_atomically(plot, as_bytes(figure, "png"))
 
 
-def _read(source: Path) -> tuple[ObservationFile, Predictor, Cost]:
-    """Return observations, predictor and cost: a run's own, or fitted to a CSV."""
-    from triprune.core.cost import paper_cost
+def _quotes(quoter: Quoter, budget: str | None) -> tuple[tuple[Quote, ...], list[str]]:
+    """Quote one budget, or those of the table; there, also name the ones that cannot be met."""
+    from triprune.core.budget import read_budget
+    from triprune.core.choice import Quote
+    from triprune.errors import BudgetError
+
+    if budget is not None:
+        remaining = read_budget(budget)
+        return (Quote(remaining, quoter.jointly(remaining)),), []
+    quotes: list[Quote] = []
+    unmet: list[str] = []
+    for each in _BUDGETS:
+        try:
+            quotes.append(Quote(read_budget(each), quoter.jointly(read_budget(each))))
+        except BudgetError:
+            unmet.append(each)
+    return tuple(quotes), unmet
+
+
+def _read(source: Path) -> tuple[ObservationFile, Quoter]:
+    """Return observations, and what quotes from them: as the run chooses, or fitted to a CSV."""
     from triprune.core.fitting import fit_predictor
+    from triprune.report.budget_curves import Quoter
     from triprune.run.observations import ObservationFile, read_observations
 
     if source.is_dir():
         from triprune.run.collected import read_collected
 
         known, fitted, observed = read_collected(source)
-        return ObservationFile(observed, in_percent=False), fitted.predictor, known.cost
+        quoter = Quoter(fitted.predictor, known.cost, known.lattice)
+        return ObservationFile(observed, in_percent=False), quoter
     found = read_observations(source)
-    return found, fit_predictor(found.observations), paper_cost
+    return found, Quoter(fit_predictor(found.observations))
 
 
 def _as_values(
     predictor: Predictor, quotes: tuple[Quote, ...], found: ObservationFile
 ) -> dict[str, Any]:
+    from triprune.core.doubting import doubts
+
     candidate = predictor.candidate
     return {
         "observations": len(found.observations),
@@ -116,6 +139,7 @@ def _as_values(
                 "cost": item.choice.cost,
                 "binding": item.choice.binding,
                 "extrapolated": item.choice.extrapolated,
+                "doubts": doubts(predictor, item.choice),
             }
             for item in quotes
         ],
@@ -124,6 +148,8 @@ def _as_values(
 
 def _print(quotes: tuple[Quote, ...], predictor: Predictor, found: ObservationFile) -> None:
     from rich.console import Console
+
+    from triprune.core.doubting import extrapolations, guess_note, is_guess
 
     console = Console()
     write = _percentage if found.are_fractions else _score
@@ -135,17 +161,14 @@ def _print(quotes: tuple[Quote, ...], predictor: Predictor, found: ObservationFi
         highlight=False,
     )
     console.print(_table(quotes, write))
-    for side, ends in (("below", predictor.observed), ("above", predictor.highest)):
-        beyond = {
-            f"{axis} {end:.2f}": None
-            for item in quotes
-            for axis, kept, end in zip(_AXES, item.choice.scale, ends, strict=True)
-            if axis in item.choice.extrapolated and (kept < end) == (side == "below")
-        }
-        if beyond:
-            console.print(
-                f"* extrapolates: nothing was observed {side} {', '.join(beyond)}", highlight=False
-            )
+    for told in extrapolations(predictor, *(item.choice for item in quotes)):
+        console.print(f"* {told}", highlight=False)
+    guessed = [item for item in quotes if is_guess(predictor, item.choice)]
+    if guessed:
+        some = ", ".join(f"{100 * item.budget:.4g}%" for item in guessed)
+        where = "every budget" if guessed == list(quotes) else some
+        told = guess_note(predictor, guessed[-1].choice)
+        console.print(f"warning: at {where}, {told}", highlight=False)
 
 
 def _table(quotes: tuple[Quote, ...], write: Callable[[float], str]) -> Table:

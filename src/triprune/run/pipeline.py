@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from triprune.core.doubting import doubts
 from triprune.core.scale import AXES, Axis
 from triprune.learning.progress import Watcher
 from triprune.learning.ranks import current_ranks
@@ -181,11 +182,18 @@ class Pipeline:
         pictures = f"{_home(budget)}/feature-maps-{len(finals)}"
         if not (self.store.has(result) and self.store.has(pictures)):
             yield
-        notes = [each.note for each in chosen.values() if each.note]
+        notes = [each.note for each in chosen.values() if each.note] + self._doubts(chosen)
         make = partial(steps.measure, self.case, known, finals, budget=budget, notes=notes)
         outcome = self.store.once(result, Outcome, make)
         self.store.once(pictures, FeatureMaps, partial(steps.illustrate, self.case, finals))
         return outcome
+
+    def _doubts(self, chosen: Mapping[Spends, Chosen]) -> list[str]:
+        """Say of the joint choice what the observations hardly support."""
+        choice = chosen["joint"].choice
+        assert choice is not None
+        predictor = self.store.read("predictor", Fitted).predictor
+        return [f"the joint choice: {doubt}" for doubt in doubts(predictor, choice)]
 
     def _once(self, key: str, work: Callable[..., Work[TrainedModel]]) -> Work[TrainedModel]:
         """Return the stored model, or train and store it."""
