@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from triprune.errors import InputError
+from triprune.errors import InputError, RunStoppedError
 from triprune.learning.deadline import Deadline
 from triprune.learning.progress import EpochRecord
 
@@ -27,6 +27,18 @@ def test_the_first_epoch_is_always_begun():
     time.sleep(0.001)
     assert not deadline.over
     assert deadline(record(1e-6))
+
+
+def test_a_step_is_refused_only_after_something_was_done():
+    deadline = Deadline(0)
+    time.sleep(0.001)
+    deadline.require_time("the first step")
+    deadline.moved()
+    with pytest.raises(RunStoppedError, match="the second step: the time that was given is up"):
+        deadline.require_time("the second step")
+    in_time = Deadline(100)
+    in_time.moved()
+    in_time.require_time("a step")
 
 
 def test_there_may_be_no_limit():

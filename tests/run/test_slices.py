@@ -1,6 +1,7 @@
 """A run in slices of time ends in the artifacts of a run in one go, to the last bit."""
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,13 +45,44 @@ def test_slices_end_in_the_artifacts_of_one_go(small, tmp_path):
             stops -= 1
         stops += 1
         assert stops < 10
-    assert stops >= 2  # two epochs of each chain, then two of the end
+    # The survey, two epochs of each chain, the choice, two epochs of the end; then the measuring.
+    assert stops == 6
     pipeline(small, whole, None).run()
     assert artifacts(sliced) == artifacts(whole)
     # Once it is fitted, a run no longer needs the weights of its rounds.
     for axis in AXES:
         (whole / "chains" / f"{axis}-1.safetensors").unlink()
     assert pipeline(small, whole, None).run(0.7).macs
+
+
+@pytest.mark.parametrize(
+    ("stored", "step"),
+    [
+        ("survey", "the three chains"),
+        ("predictor", "choosing for 0.5, joint"),
+        ("budget-50/joint", "the final fine-tunings"),
+        ("budget-50/joint-seed-0", "measuring on the test images"),
+    ],
+)
+def test_no_step_begins_after_the_time_is_up(small, tmp_path, monkeypatch, stored, step):
+    """Epochs take no time here: only the clock between the steps can stop the run."""
+    write = Store.write
+    deadline = Deadline(3600)
+
+    def late(self, key, artifact):
+        write(self, key, artifact)
+        if key == stored:
+            monkeypatch.setattr(deadline, "_end", 0.0)
+
+    monkeypatch.setattr(Store, "write", late)
+    begun = pipeline(small, tmp_path, None)
+    trainer = replace(begun.case.trainer, deadline=deadline)
+    with pytest.raises(RunStoppedError, match=f"{step}: the time that was given is up"):
+        replace(begun, case=replace(begun.case, trainer=trainer)).run()
+    assert Store(tmp_path).has(stored)
+    assert not list((tmp_path / "under-way").iterdir())
+    monkeypatch.undo()
+    assert pipeline(small, tmp_path, None).run().macs
 
 
 def test_one_that_stops_lets_the_others_come_to_their_own_stop():

@@ -1,4 +1,4 @@
-"""Owns a time limit on trainings; refuses to begin an epoch that would not end within it."""
+"""Owns a time limit; refuses to begin an epoch that would not end within it, or a late step."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import time
 from collections.abc import Callable
 
 from triprune.core.scale import finite_number
-from triprune.errors import InputError
+from triprune.errors import InputError, RunStoppedError
 from triprune.learning.progress import EpochRecord
 
 _MARGIN = 1.5  # epochs vary, and what follows the last one takes time too
 
 
 class Deadline:
-    """Says, after each epoch of any training, whether to stop: a ``stop`` for ``train``."""
+    """Says, after each epoch of any training, whether to stop: a ``stop`` for ``train``.
+
+    Between the steps of a run, ``require_time`` asks the same.
+    """
 
     def __init__(self, seconds: float) -> None:
         if seconds != math.inf and finite_number(seconds, "seconds") < 0:
@@ -22,10 +25,12 @@ class Deadline:
         # The wall clock, since a deadline travels to the workers of a cluster with their trainings.
         self._end = time.time() + seconds
         self._slowest = 0.0
+        self._moved = False
 
     def __call__(self, record: EpochRecord) -> bool:
         """Return whether another epoch, as slow as the slowest so far, would end too late."""
         self._slowest = max(self._slowest, record.seconds)
+        self._moved = True
         return self.over
 
     def __reduce__(self) -> tuple[Callable[[float], Deadline], tuple[float]]:
@@ -39,8 +44,26 @@ class Deadline:
 
     @property
     def over(self) -> bool:
-        """Whether there is no time for another epoch; the first one is always begun."""
-        return self._slowest > 0 and self.seconds_left < _MARGIN * self._slowest
+        """Whether there is no time for another epoch or step; the first one is always begun."""
+        return self._moved and self.seconds_left < _MARGIN * self._slowest
+
+    def moved(self) -> None:
+        """Note that a step has come to its end and is kept: stopping now still gets a run on."""
+        self._moved = True
+
+    def require_time(self, step: str) -> None:
+        """Refuse to begin a step when the time is up."""
+        if self.over:
+            raise time_is_up(step)
+
+
+def time_is_up(step: str) -> RunStoppedError:
+    """Return the error of a step that was not begun, or not ended, for want of time."""
+    return RunStoppedError(
+        step,
+        "the time that was given is up",
+        "give the same command to go on; nothing finished is lost",
+    )
 
 
 def _arrived(end: float) -> Deadline:

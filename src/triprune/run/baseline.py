@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from triprune.errors import InputError, RunStoppedError
-from triprune.learning.deadline import Deadline
+from triprune.errors import InputError
+from triprune.learning.deadline import Deadline, time_is_up
 from triprune.learning.images import Splits
 from triprune.learning.job import Job, TrainResult
 from triprune.learning.progress import Watcher
@@ -112,9 +112,5 @@ def train_baselines(
         if isinstance(outcome, Exception):
             raise outcome
     if len(results) < len(jobs):
-        raise RunStoppedError(
-            f"training {', '.join(job.name for job in jobs)}",
-            "the time that was given is up",
-            "give the same command to go on; nothing finished is lost",
-        )
+        raise time_is_up(f"training {', '.join(job.name for job in jobs)}")
     return results

@@ -7,13 +7,15 @@ store is not made again: a killed run that is started again goes on where it was
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from triprune.core.doubting import doubts
 from triprune.core.scale import AXES, Axis
+from triprune.learning.deadline import Deadline
 from triprune.learning.progress import Watcher
 from triprune.learning.ranks import current_ranks
 from triprune.run import steps
@@ -58,7 +60,8 @@ class Pipeline:
 
     def collect(self, executor: Executor[Pipeline]) -> tuple[Survey, Fitted]:
         """Survey the original, run the three chains, fit the predictor."""
-        (known,) = executor.run([Pipeline._survey])
+        with self._in_time("measuring the original", "survey"):
+            (known,) = executor.run([Pipeline._survey])
         if self.announce is not None:
             self.announce(self.case, known)
         if self.store.has("predictor"):
@@ -66,23 +69,29 @@ class Pipeline:
                 self.store.verify(key)
             return known, self.store.read("predictor", Fitted)
         works = [partial(Pipeline._chain, axis=axis, known=known) for axis in AXES]
-        rounds = [each for chain in executor.run(works, training=True) for each in chain]
-        return known, self.store.once("predictor", Fitted, partial(steps.fit, known, rounds))
+        with self._in_time("the three chains", "predictor"):
+            rounds = [each for chain in executor.run(works, training=True) for each in chain]
+            fitted = self.store.once("predictor", Fitted, partial(steps.fit, known, rounds))
+        return known, fitted
 
     def finish(
         self, executor: Executor[Pipeline], known: Survey, fitted: Fitted, *, budget: float
     ) -> Result:
         """Choose, cut the original, fine-tune it and measure it."""
         chosen = self.choose_all(known, fitted, budget)
+        finals = [(each, seed) for each in chosen.values() for seed in self._seeds(each)]
         works = [
             partial(Pipeline._final, known=known, chosen=each, budget=budget, seed=seed)
-            for each in chosen.values()
-            for seed in self._seeds(each)
+            for each, seed in finals
         ]
-        joint = executor.run(works, training=True)[0]
-        (outcome,) = executor.run(
-            [partial(Pipeline._measure, known=known, chosen=chosen, budget=budget)]
-        )
+        with self._in_time(
+            "the final fine-tunings", *(_final_key(budget, *each) for each in finals)
+        ):
+            joint = executor.run(works, training=True)[0]
+        with self._in_time("measuring on the test images", self.asked(budget).outcome):
+            (outcome,) = executor.run(
+                [partial(Pipeline._measure, known=known, chosen=chosen, budget=budget)]
+            )
         return Result.of(
             self.case.subject.model,
             chosen["joint"],
@@ -98,7 +107,9 @@ class Pipeline:
     def choose(self, known: Survey, fitted: Fitted, budget: float, spends: Spends) -> Chosen:
         """Choose for a budget, spent jointly or on one axis."""
         make = partial(choose, self.case, known, fitted, budget=budget, spends=spends)
-        return self.store.once(f"{_home(budget)}/{spends}", Chosen, make)
+        key = f"{_home(budget)}/{spends}"
+        with self._in_time(f"choosing for {budget:.4g}, {spends}", key):
+            return self.store.once(key, Chosen, make)
 
     def chosen(self, budget: float) -> bool:
         """Whether every choice for ``budget`` is stored."""
@@ -107,6 +118,17 @@ class Pipeline:
     def finished(self, budget: float) -> bool:
         """Whether the answer to what the settings ask for at ``budget`` is stored."""
         return self.store.has(self.asked(budget).outcome)
+
+    @contextmanager
+    def _in_time(self, step: str, *keys: str) -> Generator[None, None, None]:
+        """Begin a step only while there is time; one whose artifacts are stored takes none."""
+        deadline: Deadline | None = getattr(self.case.trainer, "deadline", None)
+        if deadline is None or all(map(self.store.has, keys)):
+            yield
+            return
+        deadline.require_time(step)
+        yield
+        deadline.moved()
 
     def _about(self, outcome: Outcome) -> About:
         subject = self.case.subject

@@ -16,8 +16,8 @@ import torch
 from torch import nn
 
 from triprune.core.scale import Scale
-from triprune.errors import InputError, RunStoppedError
-from triprune.learning.deadline import Deadline
+from triprune.errors import InputError
+from triprune.learning.deadline import Deadline, time_is_up
 from triprune.learning.evaluation import evaluate, evaluate_final
 from triprune.learning.images import ImageSet, ImageStream, Splits
 from triprune.learning.job import Job
@@ -118,7 +118,7 @@ class ImageTrainer:
         """Train by the recipe, going on after the checkpoint's last epoch."""
         over = self.deadline is not None and self.deadline.over
         if current_ranks().as_lead_says(over):
-            raise _time_is_up(task)
+            raise time_is_up(f"training {task.name}")
         recipe = self.recipe.fine_tuning(final=task.final)
         job = Job(
             task.model,
@@ -135,7 +135,7 @@ class ImageTrainer:
         )
         result = yield from Training(job, self.watchers, self.deadline).run()
         if not result.finished:
-            raise _time_is_up(task)
+            raise time_is_up(f"training {task.name}")
         assert result.accuracy is not None
         return Tuned(result.accuracy, result.history)
 
@@ -188,14 +188,6 @@ def on_worker(trainer: Trainer, watchers: Sequence[Watcher], cores: int) -> Trai
 def device_kind(device: str | None) -> str | None:
     """Return ``device`` without its number: a worker numbers its own from 0."""
     return None if device is None else torch.device(device).type
-
-
-def _time_is_up(task: Task) -> RunStoppedError:
-    return RunStoppedError(
-        f"training {task.name}",
-        "the time that was given is up",
-        "give the same command to go on; nothing finished is lost",
-    )
 
 
 def digest(images: ImageSet | ImageStream) -> str:
