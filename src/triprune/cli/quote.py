@@ -89,8 +89,9 @@ def _quotes(quoter: Quoter, budget: str | None) -> tuple[tuple[Quote, ...], list
     quotes: list[Quote] = []
     unmet: list[str] = []
     for each in _BUDGETS:
+        remaining = read_budget(each)
         try:
-            quotes.append(Quote(read_budget(each), quoter.jointly(read_budget(each))))
+            quotes.append(Quote(remaining, quoter.jointly(remaining)))
         except BudgetError:
             unmet.append(each)
     return tuple(quotes), unmet

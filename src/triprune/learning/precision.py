@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -86,12 +86,10 @@ def wide_outputs(model: nn.Module, precision: Precision) -> Iterator[None]:
     """
     products = (nn.modules.conv._ConvNd, nn.Linear)
     layers = [m for m in model.modules() if isinstance(m, products)]
-    hooks = [layer.register_forward_hook(_widen) for layer in layers if precision == "bf16conv"]
-    try:
+    with ExitStack() as hooks:
+        for layer in layers if precision == "bf16conv" else ():
+            hooks.enter_context(layer.register_forward_hook(_widen))
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _widen(_layer: nn.Module, _inputs: tuple[Any, ...], output: torch.Tensor) -> torch.Tensor:
@@ -115,13 +113,11 @@ def overlapping_norms(model: nn.Module, device: torch.device) -> Iterator[None]:
         cudnn.enabled = before
 
     norms = [m for m in model.modules() if isinstance(m, _BatchNorm) and device.type == "cuda"]
-    hooks = [norm.register_forward_pre_hook(leave) for norm in norms]
-    hooks += [norm.register_forward_hook(go_back, always_call=True) for norm in norms]
-    try:
+    with ExitStack() as hooks:
+        for norm in norms:
+            hooks.enter_context(norm.register_forward_pre_hook(leave))
+            hooks.enter_context(norm.register_forward_hook(go_back, always_call=True))
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 @contextmanager

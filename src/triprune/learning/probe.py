@@ -9,7 +9,7 @@ together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -160,12 +160,10 @@ class _Sightings:
 def watched(modules: dict[str, nn.Module]) -> Iterator[_Sightings]:
     """Note the features around ``modules`` inside; hooks are gone afterwards."""
     seen = _Sightings()
-    handles = [module.register_forward_hook(seen.hook(name)) for name, module in modules.items()]
-    try:
+    with ExitStack() as hooks:
+        for name, module in modules.items():
+            hooks.enter_context(module.register_forward_hook(seen.hook(name)))
         yield seen
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def pooled(tensor: Tensor) -> Tensor:

@@ -44,9 +44,10 @@ class Teaching:
         """Return what the teacher says of ``inputs``."""
         return self.teacher(inputs).float()
 
-    def shown(self, inputs: Tensor) -> Tensor:
-        """Return ``inputs`` as the student sees them."""
-        return inputs if self.student_px is None else resize(inputs, self.student_px)
+    def shown(self, inputs: Tensor, layout: torch.memory_format) -> Tensor:
+        """Return ``inputs`` as the student sees them, in ``layout``."""
+        seen = inputs if self.student_px is None else resize(inputs, self.student_px)
+        return seen.contiguous(memory_format=layout)
 
 
 class Step:
@@ -91,8 +92,7 @@ class Step:
         inputs = torch.addcmul(self._shift, pixels.float(), self._scale)
         inputs = inputs.contiguous(memory_format=self._layout)
         teaching = self._teaching
-        shown = inputs if teaching is None else teaching.shown(inputs)
-        shown = shown.contiguous(memory_format=self._layout)
+        shown = inputs if teaching is None else teaching.shown(inputs, self._layout)
         with autocast(self.precision, self.device):
             logits = self.model(shown)
             target = None if teaching is None else teaching.answers(inputs)

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from triprune.network.blocks import Block
-from triprune.network.running import Example, run_example, unhooked
+from triprune.network.running import Example, run_example
 from triprune.network.structure.candidates import Candidate, edited, edits_of
 from triprune.network.structure.dense import run_without_channels
 from triprune.network.structure.observing import patched_forward, same_output
@@ -127,7 +127,7 @@ def _record(
     with ExitStack() as hooks:
         for name in names:
             module = model.get_submodule(name)
-            hooks.enter_context(unhooked(module.register_forward_pre_hook(begin(name))))
-            hooks.enter_context(unhooked(module.register_forward_hook(end(name))))
+            hooks.enter_context(module.register_forward_pre_hook(begin(name)))
+            hooks.enter_context(module.register_forward_hook(end(name)))
         output = run_example(model, example_input)
     return output, {name: take for name, take in takes.items() if name not in again}

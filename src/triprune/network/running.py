@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
-from torch.utils.hooks import RemovableHandle
 
 from triprune.errors import InputError
 from triprune.network.structure.tracing import eval_mode
@@ -93,15 +91,6 @@ def output_tensors(output: Any) -> list[torch.Tensor]:
 def all_finite(tensor: torch.Tensor) -> bool:
     """Tell whether a tensor holds neither NaN nor infinity; a finite sum proves it at once."""
     return bool(tensor.sum().isfinite()) or bool(tensor.isfinite().all())
-
-
-@contextmanager
-def unhooked(handle: RemovableHandle) -> Iterator[None]:
-    """Remove a hook in the end."""
-    try:
-        yield
-    finally:
-        handle.remove()
 
 
 def _like(value: Any, reference: torch.Tensor) -> Any:

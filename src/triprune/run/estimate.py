@@ -58,6 +58,7 @@ def _seconds_per_epoch(case: Case) -> float | None:
     images = trainer.splits.train
     recipe = replace(trainer.recipe, epochs=2, warmup_epochs=0.0)
     few = images.take(torch.arange(min(len(images), _BATCHES * recipe.batch_size)))
-    model, teacher = (copy.deepcopy(case.subject.model) for _ in range(2))
-    job = Job(model, few, recipe, teacher=teacher, device=trainer.device)
+    model = case.subject.model
+    teacher = copy.deepcopy(model) if recipe.distillation else None
+    job = Job(copy.deepcopy(model), few, recipe, teacher=teacher, device=trainer.device)
     return len(images) / train(job).history[-1].images_per_second

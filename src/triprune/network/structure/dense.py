@@ -16,7 +16,7 @@ from torch import fx, nn
 from torch.nn.modules.conv import _ConvNd
 
 from triprune.network.channels.layers import is_depthwise
-from triprune.network.running import Example, run_example, unhooked
+from triprune.network.running import Example, run_example
 from triprune.network.structure.regions import concatenated, holds_weights, is_concatenation
 from triprune.network.structure.tracing import Graphs, called_module, live_nodes, trace_own
 
@@ -119,8 +119,8 @@ def run_without_channels(model: nn.Module, example_input: Example, layers: Itera
     with ExitStack() as hooks:
         for module in model.modules():
             if isinstance(module, (_ConvNd, nn.Linear)) and not is_depthwise(module):
-                hooks.enter_context(unhooked(module.register_forward_pre_hook(clear)))
+                hooks.enter_context(module.register_forward_pre_hook(clear))
         for layer in layers:
             marked = model.get_submodule(layer)
-            hooks.enter_context(unhooked(marked.register_forward_hook(mark)))
+            hooks.enter_context(marked.register_forward_hook(mark))
         return run_example(model, example_input)

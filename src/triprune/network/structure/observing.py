@@ -13,7 +13,7 @@ from torch import fx, nn
 
 from triprune.network.counting import MacCounter
 from triprune.network.profile import current_module
-from triprune.network.running import Example, output_tensors, run_example, unhooked
+from triprune.network.running import Example, output_tensors, run_example
 from triprune.network.structure.candidates import Candidate
 from triprune.network.structure.tracing import required_arguments
 
@@ -77,8 +77,8 @@ def watch_calls(model: nn.Module, example_input: Example) -> Calls:
         for module in macs:
             if isinstance(module, torch.jit.ScriptModule):  # takes no hooks
                 continue
-            watching.enter_context(unhooked(module.register_forward_pre_hook(note)))
-            watching.enter_context(unhooked(module.register_forward_hook(compare)))
+            watching.enter_context(module.register_forward_pre_hook(note))
+            watching.enter_context(module.register_forward_hook(compare))
         running = watching.enter_context(current_module(model, {}))
 
         def add(number: int) -> None:
