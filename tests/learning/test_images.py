@@ -1,5 +1,4 @@
 import re
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ from torch.nn import functional
 
 import triprune
 from triprune.errors import InputError
-from triprune.learning.images import ImageSet, SealedTest, augment, pixel_statistics, resize
+from triprune.learning.images import ImageSet, SealedTest, pixel_statistics, resize
 
 
 def make_set(images: torch.Tensor, classes: int = 3) -> ImageSet:
@@ -86,63 +85,6 @@ def test_set_at_its_own_resolution_is_itself():
     assert images.at(16) is images
     assert images.at(None) is images
     assert images.at(8).images.shape[-1] == 8
-
-
-PAD = {"zero": "constant", "reflect": "reflect"}
-
-
-def crops_shown(images: torch.Tensor, shown: torch.Tensor, padding: str) -> list[list[tuple]]:
-    """Return, for every image, the (top, left, flipped) crops of the padded one it may be."""
-    size = images.shape[-1]
-    pad = size // 8
-    padded = functional.pad(images.float(), (pad,) * 4, mode=PAD[padding]).to(torch.uint8)
-    return [
-        [
-            (y, x, flip)
-            for y in range(2 * pad + 1)
-            for x in range(2 * pad + 1)
-            for flip in (False, True)
-            if torch.equal(image.flip(2) if flip else image, source[:, y : y + size, x : x + size])
-        ]
-        for image, source in zip(shown, padded, strict=True)
-    ]
-
-
-@pytest.mark.parametrize("padding", PAD)
-def test_augment_shows_crops_of_the_padded_image_flipped_or_not(padding):
-    images = random_images(200, 16)
-    shown = augment(images, torch.Generator().manual_seed(3), padding)
-    assert shown.shape == images.shape
-    found = crops_shown(images, shown, padding)
-    assert all(found)
-    seen = {crop for crops in found for crop in crops}
-    assert {y for y, _, _ in seen} == {x for _, x, _ in seen} == {0, 1, 2, 3, 4}
-    assert {flip for _, _, flip in seen} == {False, True}
-
-
-def test_every_crop_and_flip_is_as_likely_as_any_other():
-    """One generator, drawn from again and again: 8 px and a pad of 1 make 3 × 3 × 2 views."""
-    images, generator = random_images(100, 8), torch.Generator().manual_seed(0)
-    views = [crops_shown(images, augment(images, generator), "zero") for _ in range(36)]
-    counts = Counter(crop for view in views for crops in view for crop in crops)
-    assert len(counts) == 18
-    # 200 expected of each; 5 standard deviations are 69.
-    assert all(abs(count - 200) < 69 for count in counts.values())
-    for image in range(100):
-        assert len({tuple(view[image]) for view in views}) > 9
-
-
-def test_a_single_pixel_has_nothing_to_crop():
-    images = random_images(4, 1)
-    for padding in PAD:
-        assert torch.equal(augment(images, torch.Generator().manual_seed(0), padding), images)
-
-
-def test_augment_follows_its_generator():
-    images = random_images()
-    first, again, other = (augment(images, torch.Generator().manual_seed(s)) for s in (1, 1, 2))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
 
 
 def test_sealed_test_shows_only_its_length():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,6 +19,15 @@ def seed_for(seed: int, epoch: int, purpose: str) -> int:
     """Return the seed of one purpose in one epoch: a resumed training needs no generator state."""
     text = f"{seed}/{epoch}/{purpose}".encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") >> 1
+
+
+class Batch(NamedTuple):
+    """What one step is fed; ``numbers`` say which images these are, where they live in one set."""
+
+    pixels: Tensor
+    labels: Tensor
+    rate: Tensor
+    numbers: Tensor | None = None
 
 
 class Feed:
@@ -70,12 +80,12 @@ class Feed:
     def load(self) -> None:
         """Bring the next batch to the device, where it is not there already."""
 
-    def next(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the images, labels and rate of the next step, without the host knowing which."""
+    def next(self) -> Batch:
+        """Return the batch of the next step, without the host knowing which."""
         assert isinstance(self._images, ImageSet)
         row = self._order.index_select(0, self.position).view(-1)
         images = self._images.images.index_select(0, row)
-        return images, self._images.labels.index_select(0, row), self._next_rate()
+        return Batch(images, self._images.labels.index_select(0, row), self._next_rate(), row)
 
     def _next_rate(self) -> Tensor:
         rate = self._rates.index_select(0, self.position).view(())
@@ -117,9 +127,9 @@ class StreamFeed(Feed):
         self._pixels.copy_(pixels, non_blocking=True)
         self._labels.copy_(labels, non_blocking=True)
 
-    def next(self) -> tuple[Tensor, Tensor, Tensor]:
+    def next(self) -> Batch:
         """Return the batch that was loaded, and the rate of the step."""
-        return self._pixels, self._labels, self._next_rate()
+        return Batch(self._pixels, self._labels, self._next_rate())
 
 
 def feed_for(

@@ -1,4 +1,4 @@
-"""Owns images in memory: the set, its splits, resizing, augmentation; refuses to know of files."""
+"""Owns images in memory: the set, its splits, resizing; refuses to know of files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from triprune.errors import InputError
-from triprune.learning.recipe import Padding
 
 Score = TypeVar("Score")
 _RESIZE_CHUNK = 2048  # bounds the float copies that resizing makes of uint8 images
@@ -202,42 +201,3 @@ def resize(images: Tensor, resolution_px: int) -> Tensor:
             small = small.round_().clamp_(0, 255)
         parts.append(small.to(images.dtype))
     return torch.cat(parts)
-
-
-def augment(images: Tensor, generator: torch.Generator, padding: Padding = "zero") -> Tensor:
-    """Return a batch after padding by an eighth on each side, random crop and random flip.
-
-    One random draw, then index arithmetic and one gather: no host synchronisation, so a CUDA
-    graph can hold it. ``generator`` lives on the images' device.
-    """
-    count, _, height, width = images.shape
-    device = images.device
-    draw = torch.rand(3, count, 1, generator=generator, device=device)
-    pads = _pad(height), _pad(width)
-    rows = _cropped(draw[0], height, pads[0])
-    columns = _cropped(draw[1], width, pads[1])
-    if padding == "zero":
-        images = functional.pad(images, (pads[1], pads[1], pads[0], pads[0]))
-    else:
-        rows = _mirrored(rows - pads[0], height)
-        columns = _mirrored(columns - pads[1], width)
-    columns = torch.where(draw[2] < 0.5, columns, columns.flip(1))
-    batch = torch.arange(count, device=device).view(-1, 1, 1)
-    # Indices on both sides of the channel slice put the channels last: N×H×W×C.
-    gathered = images[batch, :, rows[:, :, None], columns[:, None, :]]
-    return gathered.permute(0, 3, 1, 2)
-
-
-def _pad(size: int) -> int:
-    return min(max(1, round(size / 8)), size - 1)
-
-
-def _cropped(draw: Tensor, size: int, pad: int) -> Tensor:
-    """Return, for every image, which rows (or columns) of the padded image the crop shows."""
-    offset = (draw * (2 * pad + 1)).long().clamp_max_(2 * pad)
-    return torch.arange(size, device=draw.device) + offset
-
-
-def _mirrored(position: Tensor, size: int) -> Tensor:
-    position = position.abs()
-    return torch.where(position < size, position, 2 * (size - 1) - position)

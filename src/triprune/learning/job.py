@@ -12,6 +12,7 @@ from triprune.errors import InputError
 from triprune.learning.images import ImageSet, ImageStream, SealedTest
 from triprune.learning.progress import EpochRecord
 from triprune.learning.recipe import Recipe
+from triprune.learning.teaching import Answers
 from triprune.places import Place
 
 Stop = Callable[[EpochRecord], bool]
@@ -22,8 +23,8 @@ class Job:
     """One training: ``model`` is trained in place and stays on ``device``.
 
     ``device`` is a GPU if there is one. With ``checkpoint``, every ``checkpoint_every`` epochs are
-    saved there and a job started again goes on from it. ``teacher`` is used if the recipe's
-    ``distillation`` is above zero.
+    saved there and a job started again goes on from it. ``teacher``, or its remembered answers to
+    these images, is used if the recipe's ``distillation`` is above zero.
     """
 
     model: nn.Module
@@ -33,7 +34,7 @@ class Job:
     validation: ImageSet | ImageStream | None = None
     resolution_px: int | None = None
     seed: int = 0
-    teacher: nn.Module | None = None
+    teacher: nn.Module | Answers | None = None
     checkpoint: Place | None = None
     checkpoint_every: int = 1
     device: torch.device | str | None = None
@@ -52,6 +53,8 @@ class Job:
                 "there is no teacher",
                 "give the original model as teacher, or distillation = 0",
             )
+        if isinstance(self.teacher, Answers):
+            self.teacher.require_for(self.images, self.recipe)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from triprune.learning.feed import Feed
-from triprune.learning.images import augment, resize
 from triprune.learning.precision import FP16_LOSS_SCALE, autocast, memory_format
 from triprune.learning.ranks import Ranks
 from triprune.learning.recipe import Precision, Recipe
 from triprune.learning.sgd import Sgd
+from triprune.learning.teaching import Teaching
+from triprune.learning.views import draw_views, show
 
 
 def loss_of(logits: Tensor, labels: Tensor, recipe: Recipe, teacher: Tensor | None) -> Tensor:
@@ -30,24 +29,6 @@ def loss_of(logits: Tensor, labels: Tensor, recipe: Recipe, teacher: Tensor | No
     )
     # Soft gradients shrink with heat²: the factor keeps the two terms comparable.
     return (1 - recipe.distillation) * loss + recipe.distillation * heat**2 * soft
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Teaching:
-    """Who teaches; the teacher sees images at their own size, the student at ``student_px``."""
-
-    teacher: nn.Module
-    student_px: int | None = None
-
-    @torch.no_grad()
-    def answers(self, inputs: Tensor) -> Tensor:
-        """Return what the teacher says of ``inputs``."""
-        return self.teacher(inputs).float()
-
-    def shown(self, inputs: Tensor, layout: torch.memory_format) -> Tensor:
-        """Return ``inputs`` as the student sees them, in ``layout``."""
-        seen = inputs if self.student_px is None else resize(inputs, self.student_px)
-        return seen.contiguous(memory_format=layout)
 
 
 class Step:
@@ -86,16 +67,18 @@ class Step:
 
     def __call__(self) -> None:
         """Take the next step of the epoch."""
-        pixels, labels, rate = self.feed.next()
+        pixels, labels, rate, numbers = self.feed.next()
+        views = None
         if self._recipe.augment:
-            pixels = augment(pixels, self.feed.generator, self._recipe.padding)
+            views = draw_views(pixels, self.feed.generator)
+            pixels = show(pixels, views, self._recipe.padding)
         inputs = torch.addcmul(self._shift, pixels.float(), self._scale)
         inputs = inputs.contiguous(memory_format=self._layout)
         teaching = self._teaching
         shown = inputs if teaching is None else teaching.shown(inputs, self._layout)
         with autocast(self.precision, self.device):
             logits = self.model(shown)
-            target = None if teaching is None else teaching.answers(inputs)
+            target = None if teaching is None else teaching.answers(inputs, numbers, views)
         loss = loss_of(logits.float(), labels, self._recipe, target)
         self.optimiser.step(self._gradients(loss), rate)
         with torch.no_grad():

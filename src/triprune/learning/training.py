@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from triprune.errors import DivergedError, OutOfMemoryError
 from triprune.learning.checkpoint import resume, state_of, write_state
@@ -43,7 +43,8 @@ from triprune.learning.precision import (
 from triprune.learning.progress import EpochRecord, Watcher, Watchers
 from triprune.learning.ranks import current_ranks
 from triprune.learning.recipe import Recipe
-from triprune.learning.step import Step, Teaching
+from triprune.learning.step import Step
+from triprune.learning.teaching import Teaching
 from triprune.places import place
 
 _LOSS_CHECK = 20  # steps between looks at the loss where looking is free (not on a GPU)
@@ -127,7 +128,7 @@ class Training:
 
     def _prepare(self, layout: torch.memory_format) -> Step:
         job = self._job
-        if job.teacher is not None:
+        if isinstance(job.teacher, nn.Module):
             lay_out(job.teacher.to(self._device).eval(), layout)
         step = self._step(self._recipe)
         if job.checkpoint is not None and (saved := place(job.checkpoint)).exists():

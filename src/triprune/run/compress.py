@@ -84,7 +84,8 @@ def _trainer(
             f"data of type {type(data).__name__}", "it is no data set", "pass what load_data takes"
         )
     if isinstance(data, Splits):
-        return ImageTrainer(data, settings.spent_recipe, settings.device, watchers)
+        recipe, planned = settings.spent_recipe, settings.planned_epochs
+        return ImageTrainer(data, recipe, settings.device, watchers, planned_epochs=planned)
     return data
 
 

@@ -37,7 +37,14 @@ def open_case(
     model, splits = open_parts(spec)
     if spec.weights is not None:
         load_weights(model, spec.weights)
-    trainer = ImageTrainer(splits, settings.spent_recipe, settings.device, watchers, deadline)
+    trainer = ImageTrainer(
+        splits,
+        settings.spent_recipe,
+        settings.device,
+        watchers,
+        deadline,
+        planned_epochs=settings.planned_epochs,
+    )
     subject = checked_subject(model, trainer, settings)
     return Case(subject, trainer, settings, spec)
 

@@ -12,6 +12,7 @@ from types import NoneType
 from typing import Any, Literal, get_args
 
 from triprune.core.budget import read_budget
+from triprune.core.scale import AXES
 from triprune.errors import FileFormatError, InputError
 from triprune.learning.datasets.embedded import NAME as EMBEDDED
 from triprune.learning.normalisation import IMAGENET, Normalisation
@@ -121,6 +122,13 @@ class Settings:
             round_epochs=max(1, round(self.recipe.round_epochs * for_round)),
             final_epochs=max(1, round(self.recipe.final_epochs * for_final)),
         )
+
+    @property
+    def planned_epochs(self) -> int:
+        """All epochs of fine-tuning that a run takes, chains and finals together."""
+        recipe, spent = self.spent_recipe, 1 + (len(AXES) if self.controls else 0)
+        chains = len(AXES) * self.rounds * recipe.round_epochs
+        return chains + spent * self.seeds * recipe.final_epochs
 
     def paper_epochs(self, final: bool) -> int:
         """Return the epochs that the recipe itself gives a round, or the final fine-tuning."""

@@ -21,11 +21,13 @@ from triprune.learning.deadline import Deadline, time_is_up
 from triprune.learning.evaluation import evaluate, evaluate_final
 from triprune.learning.images import ImageSet, ImageStream, Splits
 from triprune.learning.job import Job
+from triprune.learning.precision import resolved_precision
 from triprune.learning.probe import block_scores, probe_blocks
 from triprune.learning.progress import EpochRecord, Watcher
 from triprune.learning.ranks import current_ranks
 from triprune.learning.recipe import Recipe
 from triprune.learning.streaming import StreamedSet
+from triprune.learning.teaching import Answers, remember, worth_remembering
 from triprune.learning.training import Training
 from triprune.places import Place
 
@@ -90,7 +92,11 @@ class Trainer(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImageTrainer:
-    """Fine-tunes classifiers on the training images by a recipe; on a GPU if there is one."""
+    """Fine-tunes classifiers on the training images by a recipe; on a GPU if there is one.
+
+    ``planned_epochs`` are all those of the fine-tunings to come: with many of them, a GPU asks the
+    original about every view of every image once, and remembers what it said.
+    """
 
     splits: Splits
     recipe: Recipe
@@ -98,6 +104,8 @@ class ImageTrainer:
     watchers: Sequence[Watcher] = ()
     deadline: Deadline | None = None
     checkpoint_every: int = 1
+    planned_epochs: int = 0
+    _remembered: dict[nn.Module, Answers] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def input_size(self) -> tuple[int, int, int]:
@@ -128,7 +136,7 @@ class ImageTrainer:
             validation=self.splits.validation,
             resolution_px=task.resolution_px,
             seed=task.seed,
-            teacher=copy.deepcopy(task.original) if recipe.distillation else None,
+            teacher=self._teacher(task.original, recipe),
             checkpoint=task.checkpoint,
             checkpoint_every=self.checkpoint_every,
             device=self._device(),
@@ -161,6 +169,18 @@ class ImageTrainer:
             return block_scores(probe_blocks(probed, blocks, train=images[0], validation=images[1]))
         except InputError:
             return None
+
+    def _teacher(self, original: nn.Module | None, recipe: Recipe) -> nn.Module | Answers | None:
+        if original is None or not recipe.distillation:
+            return None
+        device, images = self._device(), self.splits.train
+        if device.type != "cuda" or not worth_remembering(images, recipe, self.planned_epochs):
+            return copy.deepcopy(original)
+        if original not in self._remembered:
+            exact = replace(recipe, precision=resolved_precision(recipe.precision, device))
+            asked = copy.deepcopy(original)
+            self._remembered[original] = remember(asked, images.to(device), exact)
+        return self._remembered[original]
 
     def _device(self) -> torch.device:
         return torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
