@@ -189,6 +189,15 @@ def test_distillation_follows_the_teacher(tiny_net, coloured_images):
         Job(tiny_net(), images, replace(RECIPE, distillation=0.5))
 
 
+def test_a_student_far_from_a_sure_teacher_has_not_diverged(tiny_net, coloured_images):
+    teacher = tiny_net(1)
+    with torch.no_grad():
+        teacher.head.weight.mul_(100)
+    recipe = replace(RECIPE, epochs=1, rate=1e-4, distillation=0.9)
+    result = train(Job(tiny_net(2), coloured_images(), recipe, teacher=teacher, device="cpu"))
+    assert 10 * math.log(3) < result.history[0].loss < 10 * math.log(3) * (0.1 + 0.9 * 16)
+
+
 def test_the_teacher_sees_images_at_their_own_size(tiny_net, coloured_images):
     images, teacher, student = coloured_images(), tiny_net(1), tiny_net(2)
     seen: dict[str, set[tuple[int, ...]]] = {"teacher": set(), "student": set()}

@@ -219,7 +219,9 @@ class Training:
             time.sleep(1e-4)
 
     def _check(self, loss: float, epoch: int) -> None:
-        limit = _HOPELESS * math.log(max(2, len(self._job.images.classes)))
+        guessing = math.log(max(2, len(self._job.images.classes)))
+        soft = self._recipe.distillation  # its part of the loss is multiplied by heat²
+        limit = _HOPELESS * guessing * (1 - soft + soft * max(1.0, self._recipe.temperature**2))
         if math.isfinite(loss) and loss < limit:
             return
         rate = self._recipe.rate_at(epoch) or self._recipe.rate
