@@ -31,7 +31,7 @@ fine-tuning. *Joint* spends the budget on all three axes, the others on one alon
 Wang et al. 2021, Table 1; it names no validation images.
 """
 NOTHING = "Not measured yet.\n"
-STAGES = ("baseline", "collect", "choose", "finals")
+STAGES = ("baseline", "survey", "collect", "choose", "finals")
 
 
 def page(runs: list[dict[str, Any]]) -> str:

@@ -113,6 +113,10 @@ def advance(
     store = pipeline.store
     with store.locked(), open_executor(spec.settings, pipeline) as executor:
         store.begin(pipeline.case.facts())
+        with call.timed("survey"):
+            pipeline.survey(executor)
+        if settings.until == "survey":
+            return
         with call.timed("collect"):
             known, fitted = pipeline.collect(executor)
         if settings.until == "collect":
@@ -201,7 +205,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("what", nargs="+", help="configs; for unpack, the folder of bundles")
     parser.add_argument("--seconds", type=float, default=540, help="stop after about so long")
     parser.add_argument(
-        "--until", choices=["baseline", "collect", "choose", "finish"], default="finish"
+        "--until", choices=["baseline", "survey", "collect", "choose", "finish"], default="finish"
     )
     parser.add_argument("--baseline", action="store_true", help="train weights that are missing")
     parser.add_argument(

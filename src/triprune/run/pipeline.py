@@ -58,10 +58,15 @@ class Pipeline:
                 known, fitted = self.collect(executor)
                 return self.finish(executor, known, fitted, budget=remaining)
 
-    def collect(self, executor: Executor[Pipeline]) -> tuple[Survey, Fitted]:
-        """Survey the original, run the three chains, fit the predictor."""
+    def survey(self, executor: Executor[Pipeline]) -> Survey:
+        """Measure the original: what it scores, what it costs, what can go."""
         with self._in_time("measuring the original", "survey"):
             (known,) = executor.run([Pipeline._survey])
+        return known
+
+    def collect(self, executor: Executor[Pipeline]) -> tuple[Survey, Fitted]:
+        """Survey the original, run the three chains, fit the predictor."""
+        known = self.survey(executor)
         if self.announce is not None:
             self.announce(self.case, known)
         if self.store.has("predictor"):
