@@ -238,7 +238,14 @@ def _some_inputs(case: Case) -> Tensor:
 
 
 def _task(name: str, model: nn.Module, plan: Plan, *, checkpoint: Place | None = None) -> Task:
-    return Task(name, model, plan.resolution_px, scale=plan.realised, checkpoint=checkpoint)
+    return Task(
+        name,
+        model,
+        plan.resolution_px,
+        scale=plan.realised,
+        checkpoint=checkpoint,
+        plan=plan,
+    )
 
 
 def _trained(case: Case, task: Task, plan: Plan) -> Work[TrainedModel]:

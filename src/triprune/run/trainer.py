@@ -29,14 +29,17 @@ from triprune.learning.recipe import Recipe
 from triprune.learning.streaming import StreamedSet
 from triprune.learning.teaching import Answers, remember, worth_remembering
 from triprune.learning.training import Training
+from triprune.network.plan import Plan
 from triprune.places import Place
+from triprune.run.widths import suiting_multiple, widening_for
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
     """A model at a scale, to be fine-tuned in place or measured at ``resolution_px``.
 
-    A recipe that distils learns from ``original``, which stays as it is.
+    A recipe that distils learns from ``original``, which stays as it is; ``plan`` made the model
+    of it.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Task:
     seed: int = 0
     checkpoint: Place | None = None
     original: nn.Module | None = None
+    plan: Plan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,8 @@ class ImageTrainer:
     deadline: Deadline | None = None
     checkpoint_every: int = 1
     planned_epochs: int = 0
+    width_multiple: int | None = None
+    """Pruned models train at multiples of so many channels; None is what suits the device."""
     _remembered: dict[nn.Module, Answers] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -128,8 +134,10 @@ class ImageTrainer:
         if current_ranks().as_lead_says(over):
             raise time_is_up(f"training {task.name}")
         recipe = self.recipe.fine_tuning(final=task.final)
+        wider = widening_for(task, self.width_multiple or suiting_multiple(self._device()))
+        model = task.model if wider is None else wider.widened(task.model.state_dict())
         job = Job(
-            task.model,
+            model,
             self.splits.train,
             recipe,
             name=task.name,
@@ -145,6 +153,8 @@ class ImageTrainer:
         if not result.finished:
             raise time_is_up(f"training {task.name}")
         assert result.accuracy is not None
+        if wider is not None:
+            task.model.load_state_dict(wider.narrowed(model.state_dict()))
         return Tuned(result.accuracy, result.history)
 
     def validate(self, task: Task) -> float:

@@ -1,0 +1,49 @@
+"""Owns at which width a task trains; refuses to change the width of a training under way."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from triprune.learning.checkpoint import read_state
+from triprune.network.plan import Plan
+from triprune.network.widening import Widening, widening_of
+from triprune.places import place
+
+if TYPE_CHECKING:
+    from triprune.run.trainer import Task
+
+_MULTIPLE = 8  # tensor cores want it; cuDNN copies any other count of channels into padded tensors
+
+
+def suiting_multiple(device: torch.device) -> int:
+    """Return the multiple of channels at which ``device`` trains best."""
+    return _MULTIPLE if device.type == "cuda" else 1
+
+
+def widening_for(task: Task, multiple: int) -> Widening | None:
+    """Return how to train the task's model at multiples of channels, or None: as it is.
+
+    A training that was begun at one width, on another device perhaps, goes on at it.
+    """
+    if task.plan is None or task.original is None:
+        return None
+    if task.checkpoint is not None and place(task.checkpoint).exists():
+        began_wide = multiple if multiple > 1 else _MULTIPLE
+        multiple = 1 if _is_saved_narrow(task) else began_wide
+    return None if multiple == 1 else _proven(task.original, task.plan.to_json(), multiple)
+
+
+@lru_cache(maxsize=4)  # seeds share a plan, and there are a joint choice and three controls
+def _proven(original: nn.Module, plan: str, multiple: int) -> Widening | None:
+    return widening_of(original, Plan.from_json(plan), multiple)
+
+
+def _is_saved_narrow(task: Task) -> bool:
+    assert task.checkpoint is not None
+    saved = read_state(task.checkpoint).tensors
+    own = {f"model/{name}": tensor.shape for name, tensor in task.model.state_dict().items()}
+    return all(name in saved and saved[name].shape == shape for name, shape in own.items())
