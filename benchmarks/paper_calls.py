@@ -74,5 +74,6 @@ def command_of(settings: argparse.Namespace) -> str:
     words = ["python", "benchmarks/paper_run.py", settings.action, *settings.what]
     words += [f"--{each}" for each in ("baseline", "rehearse") if getattr(settings, each)]
     words += [word for each in settings.budget or () for word in ("--budget", each)]
+    words += [] if settings.seeds is None else ["--seeds", f"{settings.seeds}"]
     words += [] if settings.until == "finish" else ["--until", settings.until]
     return shlex.join([*words, "--seconds", f"{settings.seconds:g}"])

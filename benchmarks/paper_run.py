@@ -64,6 +64,8 @@ def read_spec(config: Path, settings: argparse.Namespace) -> tuple[Path, RunSpec
     spec = RunSpec.from_toml(config)
     if settings.data is not None:
         spec = replace(spec, data=settings.data)
+    if settings.seeds is not None:
+        spec = replace(spec, settings=replace(spec.settings, seeds=settings.seeds))
     if not settings.rehearse:
         return RUNS / config.stem, spec
     if settings.baseline and spec.weights is not None:
@@ -214,6 +216,7 @@ def parse() -> argparse.Namespace:
         help="every step with hardly any epochs, in NAME-rehearsal",
     )
     parser.add_argument("--budget", action="append", help="instead of the config's; repeatable")
+    parser.add_argument("--seeds", type=int, help="instead of the config's; more can follow")
     parser.add_argument("--data", help="instead of the config's")
     parser.add_argument("--unpack", type=Path, help="folder of bundles to begin from")
     parser.add_argument("--pack", type=Path, help="folder to write bundles to at the end")
