@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean, stdev, variance
 from typing import Any
 
 from triprune.core.predictor import Predictor
@@ -44,9 +45,14 @@ class Forecast:
     measured: tuple[float, ...]
 
     @property
+    def gain(self) -> float:
+        """By how much the mean over the seeds lies above the forecast."""
+        return fmean(self.measured) - self.predicted
+
+    @property
     def error(self) -> float:
         """The distance of the forecast from the mean over the seeds."""
-        return abs(self.predicted - fmean(self.measured))
+        return abs(self.gain)
 
     @property
     def covered(self) -> int:
@@ -87,13 +93,34 @@ def drop(at: dict[str, Any], name: str = "joint") -> float | None:
     return 100 * (fmean(original["accuracies"]) - fmean(row["accuracies"]))
 
 
-def joint_wins(at: dict[str, Any]) -> bool | None:
-    """Whether the joint model is at least as good as every control, by their means."""
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """By how many points the joint model leads the best ``control``, and how sure that is."""
+
+    control: str
+    points: float
+    standard_error: float | None
+
+    @property
+    def clear(self) -> bool:
+        """Whether other seeds would hardly turn the order round."""
+        return self.standard_error is not None and abs(self.points) > 2 * self.standard_error
+
+
+def lead(at: dict[str, Any]) -> Lead | None:
+    """Compare the joint model with the best control, by their means over the seeds."""
     joint = row_of(at, "joint")
     controls = [row for name in SPENDS[1:] if (row := row_of(at, name)) is not None]
     if joint is None or not controls:
         return None
-    return all(fmean(joint["accuracies"]) >= fmean(row["accuracies"]) for row in controls)
+    best = max(controls, key=lambda row: fmean(row["accuracies"]))
+    pair = joint["accuracies"], best["accuracies"]
+    points = 100 * (fmean(pair[0]) - fmean(pair[1]))
+    known = all(len(scores) > 1 for scores in pair)
+    error = (
+        100 * math.sqrt(sum(variance(scores) / len(scores) for scores in pair)) if known else None
+    )
+    return Lead(best["name"], points, error)
 
 
 def joint_choice(run: dict[str, Any]) -> list[float] | None:

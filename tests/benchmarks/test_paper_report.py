@@ -130,8 +130,18 @@ def test_a_control_that_wins_and_a_drop_too_large_are_said(report, recorded, tmp
     rows = {row["name"]: row for row in lost["budgets"][0]["test"]["rows"]}
     rows["joint"]["accuracies"] = [0.90, 0.91]
     rows["depth"]["accuracies"] = [0.92, 0.92]
+    rows["width"]["accuracies"] = rows["resolution"]["accuracies"] = [0.89, 0.90]
     page = report.page([lost])
-    assert "The joint model is NOT as good as every single axis." in page
+    assert "NOT as good as every single axis: -1.50 points against depth, the best of them" in page
+    assert "with a standard error of 0.50 (clear)." in page
+    rows["joint"]["accuracies"] = [0.91, 0.94]
+    page_of_luck = report.page([lost])
+    assert "+0.50 points against depth" in page_of_luck
+    assert (
+        "with a standard error of 1.50 (not clear: other seeds may turn it round)" in page_of_luck
+    )
+    rows["joint"]["accuracies"] = [0.92]
+    assert "+0.00 points against depth, the best of them, by one seed." in report.page([lost])
     assert "a drop of at most 0.2 points: NOT met (+3.50)" in page
     assert "| joint | 90.50 ± 0.71 |" in page
 
@@ -149,6 +159,12 @@ def test_forecasts_are_held_against_what_followed(report, recorded):
     assert "| joint | 93.00 | 92.00–94.00 | 93.80 ± 0.85 | 0.80 | 1 of 2 |" in page
     assert "| depth | 90.00 | 89.00–91.00 | 92.00 ± 0.00 | 2.00 | 0 of 2 |" in page
     assert "Mean absolute error 1.40 points; the interval covered 1 of 4 measurements." in page
+    page = report.page([told | {"round_epochs": 80, "final_epochs": 80}])
+    assert "no choice depends" not in page
+    page = report.page([told | {"round_epochs": 10, "final_epochs": 80}])
+    assert "rounds of 10 epochs reach; the final fine-tuning has 80" in page
+    assert "+1.40 points from their forecasts" in page
+    assert "the mean absolute error is 0.60 points" in page
 
 
 def test_none_several_and_unfinished_runs(report, recorded, tmp_path):
