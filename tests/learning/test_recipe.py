@@ -109,3 +109,19 @@ def test_the_final_fine_tuning_may_begin_at_a_rate_of_its_own():
     for wrong in (0, -1, float("nan")):
         with pytest.raises(InputError, match="final_rate"):
             Recipe(final_rate=wrong)
+
+
+def test_rounds_may_begin_at_a_rate_of_their_own():
+    recipe = Recipe(rate=0.2, round_rate=0.05)
+    assert recipe.fine_tuning().rate == 0.05
+    assert recipe.fine_tuning(final=True).rate == 0.05
+    assert replace(recipe, final_rate=0.1).fine_tuning(final=True).rate == 0.1
+    assert Recipe.from_mapping(recipe.to_mapping()) == recipe
+    for wrong in (0, -1, float("nan")):
+        with pytest.raises(InputError, match="round_rate"):
+            Recipe(round_rate=wrong)
+
+
+def test_a_later_setting_at_rest_leaves_no_trace():
+    assert "round_rate" not in Recipe().to_mapping()
+    assert Recipe(round_rate=0.05).to_mapping()["round_rate"] == 0.05

@@ -36,12 +36,12 @@ class Recipe:
 
     ``milestones`` are fractions of the training at which the multi-step rate is divided by ten,
     so that they keep their meaning when ``epochs`` changes. ``distillation`` is the weight of the
-    original model's soft answers in the loss of every fine-tuning. ``final_rate`` begins the final
-    fine-tuning; None is what a round begins with, a tenth of ``rate``. ``padding`` fills the
-    border of the random crops: black pixels, as in the published trainings, or the image
-    mirrored. ``precision`` and ``layout`` "auto" are the fastest that were shown to keep accuracy
-    on the device at hand (docs/results/engine.md); "bf16conv" rounds what convolutions and linear
-    layers multiply, and leaves all else in fp32.
+    original model's soft answers in the loss of every fine-tuning. ``round_rate`` begins the
+    fine-tuning after a round, a tenth of ``rate`` if None; ``final_rate`` begins the final one, as a
+    round if None. ``padding`` fills the border of the random crops: black pixels, as in the
+    published trainings, or the image mirrored. ``precision`` and ``layout`` "auto" are the fastest
+    that were shown to keep accuracy on the device at hand (docs/results/engine.md); "bf16conv"
+    rounds what convolutions and linear layers multiply, and leaves all else in fp32.
     """
 
     epochs: int = 160
@@ -62,15 +62,16 @@ class Recipe:
     round_epochs: int = 40
     final_epochs: int = 80
     final_rate: float | None = None
+    round_rate: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "round_epochs", "final_epochs"):
             _whole(getattr(self, name), name)
         for name, (low, high) in _BOUNDS.items():
             _between(getattr(self, name), name, low, high)
-        if self.final_rate is not None:
-            _between(self.final_rate, "final_rate", *_BOUNDS["rate"])
-        for name in ("rate", "final_rate"):
+        for name in ("rate", "final_rate", "round_rate"):
+            if getattr(self, name) is not None:
+                _between(getattr(self, name), name, *_BOUNDS["rate"])
             if getattr(self, name) == 0:
                 raise InputError(f"{name} = 0", "nothing would be learned", "give a positive rate")
         _one_of(self.schedule, "schedule", get_args(Schedule))
@@ -111,15 +112,21 @@ class Recipe:
         return cls(**given)  # pyright: ignore[reportArgumentType]
 
     def to_mapping(self) -> dict[str, object]:
-        """Return the settings as plain values for JSON or TOML."""
-        return {**asdict(self), "milestones": list(self.milestones)}
+        """Return the settings as plain values for JSON or TOML.
+
+        A setting that came later is told only where it says something, so that runs and trainings
+        begun before it go on.
+        """
+        told = {**asdict(self), "milestones": list(self.milestones)}
+        return {name: told[name] for name in told if name not in _LATER or told[name] is not None}
 
     def fine_tuning(self, *, final: bool = False) -> Recipe:
         """Return the recipe for after a pruning round, or for the ``final`` training."""
         epochs = self.final_epochs if final else self.round_epochs
         warmup = min(self.warmup_epochs, epochs / 10)
-        gentle = self.rate * FINE_TUNING_RATE
-        rate = self.final_rate if final and self.final_rate is not None else gentle
+        rate = self.rate * FINE_TUNING_RATE if self.round_rate is None else self.round_rate
+        if final and self.final_rate is not None:
+            rate = self.final_rate
         return replace(self, epochs=epochs, rate=rate, warmup_epochs=warmup)
 
     def from_scratch(self) -> Recipe:
@@ -150,6 +157,7 @@ class Recipe:
         return [self.rate_at(epoch + (step + shift) / steps) for step in range(steps)]
 
 
+_LATER = frozenset({"round_rate"})
 _BOUNDS = {
     "rate": (0.0, math.inf),
     "warmup_epochs": (0.0, math.inf),
