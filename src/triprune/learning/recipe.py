@@ -37,8 +37,8 @@ class Recipe:
     ``milestones`` are fractions of the training at which the multi-step rate is divided by ten,
     so that they keep their meaning when ``epochs`` changes. ``distillation`` is the weight of the
     original model's soft answers in the loss of every fine-tuning. ``round_rate`` begins the
-    fine-tuning after a round, a tenth of ``rate`` if None; ``final_rate`` begins the final one, as a
-    round if None. ``padding`` fills the border of the random crops: black pixels, as in the
+    fine-tuning after a round, a tenth of ``rate`` if None; ``final_rate`` begins the final one, as
+    a round if None. ``padding`` fills the border of the random crops: black pixels, as in the
     published trainings, or the image mirrored. ``precision`` and ``layout`` "auto" are the fastest
     that were shown to keep accuracy on the device at hand (docs/results/engine.md); "bf16conv"
     rounds what convolutions and linear layers multiply, and leaves all else in fp32.
