@@ -6,7 +6,7 @@ import argparse
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,9 +37,13 @@ class Call:
         try:
             yield
         finally:
-            spent = round(time.monotonic() - begun, 1)
-            self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
-            print(f"[{stage}: {spent:.1f} s, {self.epochs.get(stage, 0)} epochs]", flush=True)
+            self.counted(stage, time.monotonic() - begun)
+
+    def counted(self, stage: str, seconds: float) -> None:
+        """Add to what a stage took."""
+        self.seconds[stage] = round(self.seconds.get(stage, 0.0) + seconds, 1)
+        done = self.epochs.get(stage, 0)
+        print(f"[{stage}: {seconds:.1f} s, {done} epochs]", flush=True)
 
     def on_epoch(self, training: str, record: EpochRecord) -> None:
         """Count the epoch; print one now and then."""
@@ -69,10 +73,28 @@ class Call:
         write_json(path, content)
 
 
+@contextmanager
+def timed_together(calls: Sequence[Call], stage: str) -> Iterator[None]:
+    """Count what happens inside as ``stage`` of all calls, each by its part of the epochs."""
+    begun = time.monotonic()
+    before = [call.epochs.get(stage, 0) for call in calls]
+    for call in calls:
+        call.stage = stage
+    try:
+        yield
+    finally:
+        spent = time.monotonic() - begun
+        done = [call.epochs.get(stage, 0) - n for call, n in zip(calls, before, strict=True)]
+        for call, epochs in zip(calls, done, strict=True):
+            call.counted(stage, spent * epochs / max(1, sum(done)))
+
+
 def command_of(settings: argparse.Namespace) -> str:
     """Return the command that does the same elsewhere: without this machine's own folders."""
     words = ["python", "benchmarks/paper_run.py", settings.action, *settings.what]
-    words += [f"--{each}" for each in ("baseline", "rehearse") if getattr(settings, each)]
+    words += [
+        f"--{each}" for each in ("baseline", "rehearse", "together") if getattr(settings, each)
+    ]
     words += [word for each in settings.budget or () for word in ("--budget", each)]
     words += [] if settings.seeds is None else ["--seeds", f"{settings.seeds}"]
     words += [] if settings.until == "finish" else ["--until", settings.until]

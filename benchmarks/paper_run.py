@@ -6,7 +6,8 @@ r"""Run a config of configs/ in slices of time, and carry what is done from mach
     python benchmarks/paper_run.py choose configs/cifar10-resnet56.toml
 
 ``run`` collects, chooses and fine-tunes in ``runs/NAME``; with ``--baseline`` it first trains the
-config's weights where they are missing. Called again, it goes on. It needs torch, numpy and
+config's weights where they are missing, and with ``--together`` the chains of several configs train
+side by side. Called again, it goes on. It needs torch, numpy and
 safetensors. The choice alone needs scipy: without it ``run`` ends before, and ``choose`` does that
 step elsewhere.
 """
@@ -14,17 +15,19 @@ step elsewhere.
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from bundles import pack, unpack
-from paper_calls import Call, command_of
+from paper_calls import Call, command_of, timed_together
 from triprune.core.budget import read_budget
 from triprune.errors import RunError, RunStoppedError, TripruneError
 from triprune.learning.deadline import Deadline
-from triprune.run.artifacts import Fitted, Survey
+from triprune.run.artifacts import Fitted, Survey, TrainedModel
 from triprune.run.baseline import train_baselines
 from triprune.run.executors.opening import open_executor
+from triprune.run.executors.turns import Inline, Work, drive
 from triprune.run.opening import open_case
 from triprune.run.pipeline import Pipeline
 from triprune.run.spec import RunSpec
@@ -93,6 +96,8 @@ def run(specs: dict[Path, RunSpec], settings: argparse.Namespace, deadline: Dead
                 baseline.write(folder)
     if settings.until == "baseline":
         return
+    if settings.together:
+        collect_together(specs, deadline, settings)
     for folder, spec in specs.items():
         call = Call(command_of(settings))
         try:
@@ -104,6 +109,30 @@ def run(specs: dict[Path, RunSpec], settings: argparse.Namespace, deadline: Dead
 def unique(specs: dict[Path, RunSpec]) -> list[RunSpec]:
     """Return one spec for each baseline: several runs may start from the same."""
     return list({spec.weights: spec for spec in specs.values()}.values())
+
+
+def collect_together(
+    specs: dict[Path, RunSpec], deadline: Deadline, settings: argparse.Namespace
+) -> None:
+    """Drive the chains of all runs side by side: three leave a large GPU half idle."""
+    with ExitStack() as stack:
+        calls: list[Call] = []
+        works: list[Work[list[TrainedModel]]] = []
+        for folder, spec in specs.items():
+            if Store(folder).has("predictor"):
+                continue
+            call = Call(command_of(settings))
+            stack.callback(call.write, folder)
+            with call.timed("open"):
+                pipeline = open_pipeline(folder, spec, call, deadline, settings)
+            stack.enter_context(pipeline.store.locked())
+            pipeline.store.begin(pipeline.case.facts())
+            with call.timed("survey"):
+                known = pipeline.survey(Inline(pipeline))
+            calls.append(call)
+            works += [piece(pipeline) for piece in pipeline.chains(known)]
+        with timed_together(calls, "collect"):
+            drive(works)
 
 
 def advance(
@@ -214,6 +243,9 @@ def parse() -> argparse.Namespace:
         "--rehearse",
         action="store_true",
         help="every step with hardly any epochs, in NAME-rehearsal",
+    )
+    parser.add_argument(
+        "--together", action="store_true", help="the chains of all configs side by side"
     )
     parser.add_argument("--budget", action="append", help="instead of the config's; repeatable")
     parser.add_argument("--seeds", type=int, help="instead of the config's; more can follow")

@@ -103,3 +103,29 @@ def test_every_config_is_a_run_and_says_what_to_expect(config):
     for said in (f"--config configs/{config.name}", "Hardware:", "Expected time:"):
         assert said in header
     assert "Expected accuracy:" in header
+
+
+def test_chains_of_several_configs_train_together_and_alike(run, places):
+    bare, _ = places
+    config = (bare / "small.toml").read_text()
+    (bare / "longer.toml").write_text(config + "round_epochs = 2\n")
+    run("paper_run.py", "run", "small.toml", "--baseline", "--until", "collect", cwd=bare)
+    alone = {
+        path.name: path.read_bytes() for path in (bare / "runs" / "small" / "chains").iterdir()
+    }
+    (bare / "runs" / "small").rename(bare / "runs" / "before")
+    command = ("paper_run.py", "run", "small.toml", "longer.toml", "--until", "collect")
+    told = run(*command, "--together", cwd=bare)
+    assert told.count("[collect: ") == 4  # together, and then each to see that nothing is left
+    together = {
+        path.name: path.read_bytes() for path in (bare / "runs" / "small" / "chains").iterdir()
+    }
+    assert together == alone
+    for name, epochs in {"small": 3, "longer": 6}.items():
+        calls = [
+            json.loads(path.read_text()) for path in (bare / "runs" / name / "calls").iterdir()
+        ]
+        assert [call["epochs"] for call in calls if call["epochs"]] == [{"collect": epochs}]
+        assert calls[0]["command"].endswith("--together --until collect --seconds 540")
+        assert (bare / "runs" / name / "predictor.json").exists()
+    assert "0 epochs]" in run(*command, "--together", cwd=bare)

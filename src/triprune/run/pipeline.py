@@ -24,7 +24,7 @@ from triprune.run.artifacts import Chosen, Fitted, Outcome, Spends, Survey, Trai
 from triprune.run.asked import Asked
 from triprune.run.case import Case
 from triprune.run.executors.opening import open_executor
-from triprune.run.executors.turns import Executor, Work
+from triprune.run.executors.turns import Executor, Piece, Work
 from triprune.run.feature_maps import FeatureMaps
 from triprune.run.origin import Origin
 from triprune.run.result import Result
@@ -73,11 +73,15 @@ class Pipeline:
             for key in filter(self.store.has, self._round_keys(known)):
                 self.store.verify(key)
             return known, self.store.read("predictor", Fitted)
-        works = [partial(Pipeline._chain, axis=axis, known=known) for axis in AXES]
         with self._in_time("the three chains", "predictor"):
-            rounds = [each for chain in executor.run(works, training=True) for each in chain]
+            chains = executor.run(self.chains(known), training=True)
+            rounds = [each for chain in chains for each in chain]
             fitted = self.store.once("predictor", Fitted, partial(steps.fit, known, rounds))
         return known, fitted
+
+    def chains(self, known: Survey) -> list[Piece[Pipeline, list[TrainedModel]]]:
+        """Return the three chains as pieces of work: several runs' can be driven together."""
+        return [partial(Pipeline._chain, axis=axis, known=known) for axis in AXES]
 
     def finish(
         self, executor: Executor[Pipeline], known: Survey, fitted: Fitted, *, budget: float
