@@ -1,6 +1,7 @@
 """Trainings at multiples of channels, forced on a CPU: what comes of them is what came before."""
 
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from triprune.core.scale import Scale
 from triprune.errors import RunStoppedError
 from triprune.learning.checkpoint import read_state
 from triprune.learning.deadline import Deadline
+from triprune.learning.precision import resolved_precision
 from triprune.network.pruning import prune
 from triprune.places import place
 from triprune.run.artifacts import TrainedModel
@@ -47,9 +49,38 @@ def tune(small):
     return go
 
 
-def test_gpus_train_at_multiples_of_eight():
-    assert suiting_multiple(torch.device("cuda:1")) == 8
-    assert suiting_multiple(torch.device("cpu")) == 1
+@pytest.mark.parametrize(
+    ("device", "precision", "multiple"),
+    [
+        ("cuda:1", "fp16", 8),
+        ("cuda", "bf16", 8),
+        ("cuda", "auto", 1),
+        ("cuda", "tf32", 1),
+        ("cuda", "fp32", 1),
+        ("cuda", "bf16conv", 1),
+        ("cpu", "auto", 1),
+        ("cpu", "bf16", 1),
+    ],
+)
+def test_gpus_train_at_multiples_of_eight_in_16_bits(device, precision, multiple):
+    where = torch.device(device)
+    assert suiting_multiple(where, resolved_precision(precision, where)) == multiple
+
+
+@pytest.mark.parametrize(("precision", "multiple"), [("fp16", 8), ("auto", 1)])
+def test_a_trainer_asks_for_what_suits_its_recipe(small, monkeypatch, precision, multiple):
+    asked = []
+
+    def refuse(task, multiple):
+        del task
+        asked.append(multiple)
+        raise RunStoppedError("asked", "enough", "stop")
+
+    monkeypatch.setattr("triprune.run.trainer.widening_for", refuse)
+    trainer = ImageTrainer(small.splits(100), replace(small.RECIPE, precision=precision), "cuda")
+    with pytest.raises(RunStoppedError):
+        drive([trainer.fine_tune(Task("it", wide_enough(small), 28))])
+    assert asked == [multiple]
 
 
 def test_the_task_s_own_model_is_trained(tune):

@@ -110,7 +110,7 @@ class ImageTrainer:
     checkpoint_every: int = 1
     planned_epochs: int = 0
     width_multiple: int | None = None
-    """Pruned models train at multiples of so many channels; None is what suits the device."""
+    """Pruned models train at multiples of so many channels; None is what suits the precision."""
     _remembered: dict[nn.Module, Answers] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -134,7 +134,7 @@ class ImageTrainer:
         if current_ranks().as_lead_says(over):
             raise time_is_up(f"training {task.name}")
         recipe = self.recipe.fine_tuning(final=task.final)
-        wider = widening_for(task, self.width_multiple or suiting_multiple(self._device()))
+        wider = widening_for(task, self.width_multiple or self._suiting_multiple())
         model = task.model if wider is None else wider.widened(task.model.state_dict())
         job = Job(
             model,
@@ -191,6 +191,10 @@ class ImageTrainer:
             asked = copy.deepcopy(original)
             self._remembered[original] = remember(asked, images.to(device), exact)
         return self._remembered[original]
+
+    def _suiting_multiple(self) -> int:
+        device = self._device()
+        return suiting_multiple(device, resolved_precision(self.recipe.precision, device))
 
     def _device(self) -> torch.device:
         return torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))

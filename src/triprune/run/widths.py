@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from triprune.learning.checkpoint import read_state
+from triprune.learning.recipe import Precision
 from triprune.network.plan import Plan
 from triprune.network.widening import Widening, widening_of
 from triprune.places import place
@@ -16,12 +17,16 @@ from triprune.places import place
 if TYPE_CHECKING:
     from triprune.run.trainer import Task
 
-_MULTIPLE = 8  # tensor cores want it; cuDNN copies any other count of channels into padded tensors
+_MULTIPLE = 8  # in 16 bits cuDNN copies any other count of channels into padded tensors
+_WIDENED: tuple[Precision, ...] = ("fp16", "bf16")
 
 
-def suiting_multiple(device: torch.device) -> int:
-    """Return the multiple of channels at which ``device`` trains best."""
-    return _MULTIPLE if device.type == "cuda" else 1
+def suiting_multiple(device: torch.device, precision: Precision) -> int:
+    """Return the multiple of channels at which ``device`` trains best in a resolved precision.
+
+    In TF32 the wider networks were slower (docs/adr/0096).
+    """
+    return _MULTIPLE if device.type == "cuda" and precision in _WIDENED else 1
 
 
 def widening_for(task: Task, multiple: int) -> Widening | None:
