@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -52,11 +53,13 @@ def compare(
     with torch.no_grad():
         expected = [output_tensors(model(seen)) for _, seen in pairs]
         found = [list(answer(sent)) for sent, _ in pairs]
-    difference = max(
+    differences = [
         _difference(ours, theirs, asked)
         for pair in zip(expected, found, strict=True)
         for ours, theirs in _paired(*pair, asked)
-    )
+    ]
+    # max() alone would lose a NaN behind a number.
+    difference = math.nan if any(map(math.isnan, differences)) else max(differences)
     if not difference <= TOLERANCE:
         raise ExportError(
             asked,

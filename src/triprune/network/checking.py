@@ -5,6 +5,7 @@ Masking means that no layer reads the channels left out; what is computed in the
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -118,7 +119,10 @@ def _ones_at(kept: Index, size: int) -> torch.Tensor:
 
 
 def largest_difference(first: Any, second: Any) -> float:
-    """Return the largest difference of two outputs as a part of the first; shapes must agree."""
+    """Return the largest difference of two outputs as a part of the first; shapes must agree.
+
+    A NaN anywhere is an infinite difference, in both at once too: it proves nothing.
+    """
     ours, theirs = (
         [leaf for leaf in tree_leaves(each) if isinstance(leaf, torch.Tensor)]
         for each in (first, second)
@@ -128,6 +132,13 @@ def largest_difference(first: Any, second: Any) -> float:
     worst = 0.0
     for a, b in zip(ours, theirs, strict=True):
         if a.is_floating_point() and a.numel():
-            size = float(a.abs().max().clamp(min=1e-12))
-            worst = max(worst, float((a - b).abs().max()) / size)
+            worst = max(worst, _difference(a, b))
     return worst
+
+
+def _difference(ours: torch.Tensor, theirs: torch.Tensor) -> float:
+    """Return the largest difference as a part of the largest finite number of ours."""
+    alike = ours == theirs  # an infinity is like itself, though their difference is NaN
+    gap = float((ours - theirs).abs().masked_fill(alike, 0.0).max())
+    size = float(ours.abs().masked_fill(ours.isinf(), 0.0).max().clamp(min=1e-12))
+    return float("inf") if math.isnan(gap) else gap / size

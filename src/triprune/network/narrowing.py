@@ -16,7 +16,7 @@ from triprune.network.channels.layers import LAYERS, is_depthwise
 from triprune.network.checking import TOLERANCE, can_be_masked, largest_difference, masked
 from triprune.network.matching import Chosen, match
 from triprune.network.plan import Plan
-from triprune.network.running import run_example
+from triprune.network.running import output_tensors, run_example
 from triprune.network.slicing import sharing_copy, slice_model
 from triprune.network.width import Scoring, choose_classes, cuts_of, kept_count
 
@@ -150,9 +150,12 @@ def _trouble(
     if not can_be_masked(reference, flow):
         return ""
     full = masked(reference, cuts_of(flow, reference, stay), cut, flow)
-    difference = largest_difference(run_example(full, example), found)
+    expected = run_example(full, example)
+    difference = largest_difference(expected, found)
     if difference <= TOLERANCE:
         return ""
+    if any(bool(tensor.isnan().any()) for tensor in output_tensors(expected)):
+        return "the model answers the example with NaN, so that no cut can be proven right"
     return f"the cut network differs from the masked original by {difference:.1e} of its output"
 
 
