@@ -72,22 +72,39 @@ def test_padded_shortcuts_run_at_multiples_in_every_layer(keep, depth):
     assert found.wide.removed_blocks == plan.removed_blocks
 
 
+def noise() -> ImageSet:
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (64, 3, 16, 16), generator=generator, dtype=torch.uint8)
+    classes = tuple("abcdefghij")
+    return ImageSet(images, torch.arange(64) % 10, classes, mean=(0.5,) * 3, std=(0.25,) * 3)
+
+
+def assert_still_zero(trained: dict[str, torch.Tensor], extra: dict[str, torch.Tensor]) -> None:
+    assert sum(int(mask.sum()) for mask in extra.values()) > 1000
+    for name, mask in extra.items():
+        assert not trained[name].cpu()[mask].any(), name
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("precision", ["fp16", "bf16", "tf32"])
+def test_a_gpu_s_kernels_add_nothing_either(precision):
+    narrow, _, found = cut(seeded(lambda: build_model("resnet20")), Scale(1, 0.71))
+    wide, extra = found.widened(narrow.state_dict()), added(found, narrow)
+    recipe = Recipe(epochs=2, batch_size=16, rate=0.02, weight_decay=1e-2, precision=precision)
+    assert_still_zero(train(Job(wide, noise(), recipe)).model.state_dict(), extra)
+
+
 @pytest.mark.parametrize("scale", [Scale(1, 0.71), Scale(0.7, 0.82)])
 def test_trains_to_the_tensors_of_the_narrow_model_and_adds_nothing(scale):
     model = seeded(lambda: build_model("resnet20"))
     narrow, _, found = cut(model, scale)
     wide, extra = found.widened(narrow.state_dict()), added(found, narrow)
-    images = torch.randint(0, 256, (64, 3, 16, 16), dtype=torch.uint8)
-    data = ImageSet(
-        images, torch.arange(64) % 10, classes=tuple("abcdefghij"), mean=(0.5,) * 3, std=(0.25,) * 3
-    )
     recipe = Recipe(epochs=1, batch_size=16, rate=0.02, weight_decay=1e-2, precision="fp32")
     for each in (narrow, wide):
-        train(Job(each, data, recipe, device="cpu"))
+        train(Job(each, noise(), recipe, device="cpu"))
     trained = wide.state_dict()
-    assert sum(int(mask.sum()) for mask in extra.values()) > 1000
-    for name, mask in extra.items():
-        assert not trained[name][mask].any(), name
+    assert_still_zero(trained, extra)
     for name, tensor in found.narrowed(trained).items():
         torch.testing.assert_close(tensor, narrow.state_dict()[name], rtol=1e-3, atol=1e-4)
 
@@ -160,7 +177,19 @@ class CountsToDivide(nn.Module):
         return x / (1 + x.square().mean(1, keepdim=True))
 
 
+class Shifted(nn.Module):
+    """Moves all channels by one learned number: the added ones too, once it is positive."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shift = nn.Parameter(torch.tensor([-0.05]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return functional.relu(x + self.shift)
+
+
 NOT_PROVEN = {
+    "a shift that is hidden until training turns it": Shifted,
     "a mean over channels counts zeros too": CountsToDivide,
     "a layer norm without parameters counts channels": CountsChannels,
     "a layer after a sigmoid reads one half where nothing was": nn.Sigmoid,
@@ -173,6 +202,21 @@ def test_what_would_train_otherwise_trains_as_it_is(odd):
     model = seeded(lambda: Net(inverted(20, groups=36, gate=nn.Identity()), odd()))
     _, plan = prune(model, Scale(1, 0.7), example_input=IMAGE)
     assert widening_of(model, plan, 8) is None
+
+
+def test_layers_that_share_their_weights_are_proven_together():
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Conv2d(20, 20, 3, padding=1)
+            self.again = nn.Conv2d(20, 20, 3, padding=1)
+            self.again.weight = self.first.weight
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.again(functional.relu(self.first(x)))
+
+    narrow, _, found = cut(seeded(lambda: Net(Twice())), Scale(1, 0.7))
+    assert_equal_and_exactly_reversible(narrow, found)
 
 
 def test_groups_stay_as_they_are():

@@ -113,18 +113,32 @@ def _grown(coupling: Coupling, stay: Mask, multiple: int) -> Mask:
 
 
 def _trains_alike(narrow: nn.Module, found: Widening, example: Tensor) -> bool:
-    """Tell whether both answer the same, and whether what was added is left out of a step."""
+    """Tell whether both answer the same, and whether what was added is left out of a step.
+
+    Asked again with every parameter negated: a shift that ReLU hides now may turn in training.
+    """
     tensors = narrow.state_dict()
     wide = found.widened(tensors)
     back = found.narrowed(wide.state_dict())
     if not all(torch.equal(back[name], tensor) for name, tensor in tensors.items()):
         return False
-    if largest_difference(run_example(narrow, example), run_example(wide, example)) > TOLERANCE:
-        return False
     ones = {name: torch.ones_like(tensor) for name, tensor in tensors.items()}
     added = {name: tensor == 0 for name, tensor in found.widened(ones).state_dict().items()}
-    gradients = _gradients(wide, example)
-    return not any(bool(gradient[added[name]].any()) for name, gradient in gradients.items())
+    for models in ((narrow, wide), (_negated(narrow), _negated(wide))):
+        if largest_difference(*(run_example(each, example) for each in models)) > TOLERANCE:
+            return False
+        gradients = _gradients(models[1], example)
+        if any(bool(gradient[added[name]].any()) for name, gradient in gradients.items()):
+            return False
+    return True
+
+
+@torch.no_grad()
+def _negated(model: nn.Module) -> nn.Module:
+    turned = copy.deepcopy(model)
+    for parameter in turned.parameters():
+        parameter.neg_()
+    return turned
 
 
 def _gradients(model: nn.Module, example: Tensor) -> dict[str, Tensor]:
