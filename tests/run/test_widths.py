@@ -1,5 +1,7 @@
 """Trainings at multiples of channels, forced on a CPU: what comes of them is what came before."""
 
+import gc
+import weakref
 from contextlib import suppress
 from dataclasses import replace
 
@@ -12,7 +14,9 @@ from triprune.learning.checkpoint import read_state
 from triprune.learning.deadline import Deadline
 from triprune.learning.precision import resolved_precision
 from triprune.network.pruning import prune
+from triprune.network.widening import widening_of
 from triprune.places import place
+from triprune.run import widths
 from triprune.run.artifacts import TrainedModel
 from triprune.run.case import Case
 from triprune.run.compress import checked_subject
@@ -20,7 +24,7 @@ from triprune.run.executors.turns import drive
 from triprune.run.pipeline import Pipeline
 from triprune.run.store import Store
 from triprune.run.trainer import ImageTrainer, Task
-from triprune.run.widths import suiting_multiple
+from triprune.run.widths import suiting_multiple, widening_for
 
 
 def wide_enough(small) -> torch.nn.Module:
@@ -128,3 +132,24 @@ def test_a_run_in_slices_ends_in_the_plans_of_a_plain_one(small, tmp_path):
     assert len(sliced.tensors["stem.weight"]) < 16
     for name, tensor in plain.tensors.items():
         torch.testing.assert_close(sliced.tensors[name], tensor, rtol=1e-2, atol=1e-3)
+
+
+def test_seeds_share_what_was_tried_and_nothing_outlives_the_original(small, monkeypatch):
+    model, tried = wide_enough(small), []
+    narrow, plan = prune(model, Scale(1, 0.7, 1), example_input=torch.randn(1, 3, 28, 28))
+
+    def counted(*arguments):
+        tried.append(arguments[1:])
+        return widening_of(*arguments)
+
+    monkeypatch.setattr(widths, "widening_of", counted)
+    task = Task("it", narrow, 28, original=model, plan=plan)
+    first, second = widening_for(task, 8), widening_for(task, 8)
+    assert first is not None
+    assert second is not None
+    assert first.wide == second.wide
+    assert len(tried) == 1
+    original = weakref.ref(model)
+    del model, task, first, second
+    gc.collect()
+    assert original() is None

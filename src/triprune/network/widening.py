@@ -51,14 +51,13 @@ def widening_of(original: nn.Module, plan: Plan, multiple: int) -> Widening | No
     if multiple == 1 or not plan.cuts.layers:
         return None
     try:
-        kept = working_copy(original).cpu()
-        model = copy.deepcopy(kept).float().eval().requires_grad_(False)
+        model = working_copy(original).cpu().float().eval().requires_grad_(False)
         narrow = plan.apply(model)
         example = example_input(model, plan.input_size)
         wide = _wide_plan(model, example, plan, multiple)
         if wide is None or not _trains_alike(narrow, Widening(model, plan, wide), example):
             return None
-        return Widening(kept, plan, wide)
+        return Widening(original, plan, wide)
     except Exception:  # a speed-up is never the end of a run: the narrow model trains as well
         return None
 

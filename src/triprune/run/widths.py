@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _MULTIPLE = 8  # in 16 bits cuDNN copies any other count of channels into padded tensors
 _WIDENED: tuple[Precision, ...] = ("fp16", "bf16")
+
+# Seeds share a plan. What was found holds no tensors, and goes with its original.
+_TRIED: WeakKeyDictionary[nn.Module, dict[tuple[str, int], Plan | None]] = WeakKeyDictionary()
 
 
 def suiting_multiple(device: torch.device, precision: Precision) -> int:
@@ -39,12 +42,17 @@ def widening_for(task: Task, multiple: int) -> Widening | None:
     if task.checkpoint is not None and place(task.checkpoint).exists():
         began_wide = multiple if multiple > 1 else _MULTIPLE
         multiple = 1 if _is_saved_narrow(task) else began_wide
-    return None if multiple == 1 else _proven(task.original, task.plan.to_json(), multiple)
+    return None if multiple == 1 else _proven(task.original, task.plan, multiple)
 
 
-@lru_cache(maxsize=4)  # seeds share a plan, and there are a joint choice and three controls
-def _proven(original: nn.Module, plan: str, multiple: int) -> Widening | None:
-    return widening_of(original, Plan.from_json(plan), multiple)
+def _proven(original: nn.Module, plan: Plan, multiple: int) -> Widening | None:
+    tried = _TRIED.setdefault(original, {})
+    key = plan.to_json(), multiple
+    if key not in tried:
+        found = widening_of(original, plan, multiple)
+        tried[key] = None if found is None else found.wide
+    wide = tried[key]
+    return None if wide is None else Widening(original, plan, wide)
 
 
 def _is_saved_narrow(task: Task) -> bool:
