@@ -82,6 +82,17 @@ def test_answers_hold_one_row_a_view(tiny_net, coloured_images):
     assert torch.equal(answers.look_up(torch.tensor([3]), None), answers.table[0, 3:4])
 
 
+def test_large_images_are_asked_about_in_small_batches(tiny_net, coloured_images, monkeypatch):
+    seen, images, recipe = [], coloured_images(), replace(RECIPE, augment=False)
+    whole = remember(tiny_net(), images, recipe)
+    monkeypatch.setattr(teaching, "_PIXELS_A_BATCH", 40 * 8 * 8)
+    teacher = tiny_net()
+    teacher.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
+    parts = remember(teacher, images, recipe)
+    assert seen == [40, 40, 16]
+    torch.testing.assert_close(parts.table, whole.table)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("resolution_px", [None, 6])

@@ -21,7 +21,7 @@ from triprune.learning.recipe import Recipe
 from triprune.learning.views import crops_of, show
 
 LARGEST_TABLE = 4 * 2**30  # bytes
-_BATCH = 4096
+_PIXELS_A_BATCH = 4096 * 32 * 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,17 +71,22 @@ def remember(teacher: nn.Module, images: ImageSet, recipe: Recipe) -> Answers:
     layout = memory_format(recipe.layout, recipe.precision, device)
     lay_out(teacher.to(device), layout)
     scale, shift = images.affine(device)
-    answers: list[Tensor] = []
+    count, batch = views_of(images, recipe), max(1, _PIXELS_A_BATCH // images.images[0, 0].numel())
+    table: Tensor | None = None  # filled in place: parts put together at the end would be it twice
     with evaluating(teacher), switches(recipe.precision, device):
-        for view in range(views_of(images, recipe)):
-            for part in images.images.split(_BATCH):
+        for view in range(count):
+            for first in range(0, len(images), batch):
+                part = images.images[first : first + batch]
                 views = torch.full((len(part),), view, device=device)
                 seen = show(part, views, recipe.padding) if recipe.augment else part
                 inputs = torch.addcmul(shift, seen.float(), scale)
                 with autocast(recipe.precision, device):
-                    answers.append(teacher(inputs.contiguous(memory_format=layout)))
-    table = torch.cat(answers)
-    return Answers(table.view(-1, len(images), table.shape[1]))
+                    said: Tensor = teacher(inputs.contiguous(memory_format=layout))
+                if table is None:
+                    table = said.new_empty(count, len(images), said.shape[1])
+                table[view, first : first + batch] = said
+    assert table is not None
+    return Answers(table)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -184,13 +185,22 @@ class ImageTrainer:
         if original is None or not recipe.distillation:
             return None
         device, images = self._device(), self.splits.train
-        if device.type != "cuda" or not worth_remembering(images, recipe, self.planned_epochs):
-            return copy.deepcopy(original)
+        epochs = self.planned_epochs // current_ranks().world  # a table is of all images everywhere
+        known = None
+        if device.type == "cuda" and worth_remembering(images, recipe, epochs):
+            known = self._answers(original, images, recipe)
+        return copy.deepcopy(original) if known is None else known
+
+    def _answers(self, original: nn.Module, images: ImageSet, recipe: Recipe) -> Answers | None:
+        """Return all that ``original`` says, asked for once; None where memory does not hold it."""
         if original not in self._remembered:
+            self._remembered.clear()  # another original's would stay on the device
+            device = self._device()
             exact = replace(recipe, precision=resolved_precision(recipe.precision, device))
             asked = copy.deepcopy(original)
-            self._remembered[original] = remember(asked, images.to(device), exact)
-        return self._remembered[original]
+            with suppress(torch.OutOfMemoryError):
+                self._remembered[original] = remember(asked, images.to(device), exact)
+        return self._remembered.get(original)
 
     def _suiting_multiple(self) -> int:
         device = self._device()
@@ -215,8 +225,14 @@ def on_worker(trainer: Trainer, watchers: Sequence[Watcher], cores: int) -> Trai
         for part in (splits.train, splits.validation)
     ]
     parts = replace(splits, train=shared[0], validation=shared[1])
-    device = device_kind(trainer.device)
-    return replace(trainer, splits=parts, device=device, watchers=tuple(watchers))
+    return replace(
+        trainer,
+        splits=parts,
+        device=device_kind(trainer.device),
+        watchers=tuple(watchers),
+        # Every piece begins with a trainer that remembers nothing: one fine-tuning is sure to come.
+        planned_epochs=max(trainer.epochs(final) for final in (False, True)),
+    )
 
 
 def device_kind(device: str | None) -> str | None:
