@@ -45,8 +45,9 @@ def main() -> None:
     if settings.unpack is not None:
         unpack(settings.unpack, RUNS)
     deadline = Deadline(settings.seconds)
-    specs = dict(read_spec(Path(config), settings) for config in settings.what)
+    specs: dict[Path, RunSpec] = {}
     try:
+        specs.update(read_spec(Path(config), settings) for config in settings.what)
         if settings.action == "choose":
             for folder, spec in specs.items():
                 choose(folder, spec, settings)
@@ -80,7 +81,8 @@ def read_spec(config: Path, settings: argparse.Namespace) -> tuple[Path, RunSpec
 def rehearsal(spec: RunSpec) -> RunSpec:
     """Return the run with all its steps and hardly any epochs: what fails, fails in a minute."""
     recipe = replace(spec.settings.recipe, epochs=2, round_epochs=1, final_epochs=1)
-    return replace(spec, settings=replace(spec.settings, rounds=1, seeds=2, recipe=recipe))
+    seeds = min(2, spec.settings.seeds)
+    return replace(spec, settings=replace(spec.settings, rounds=1, seeds=seeds, recipe=recipe))
 
 
 def run(specs: dict[Path, RunSpec], settings: argparse.Namespace, deadline: Deadline) -> None:

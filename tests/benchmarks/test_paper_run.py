@@ -78,11 +78,15 @@ def test_a_run_in_slices_on_two_machines(run, places):
 
 
 def test_a_rehearsal_takes_every_step_in_a_folder_of_its_own(run, places):
-    told = run("paper_run.py", "run", "small.toml", "--baseline", "--rehearse", cwd=places[0])
+    command = ("paper_run.py", "run", "small.toml", "--baseline", "--rehearse", "--seeds", 1)
+    told = run(*command, cwd=places[0])
     assert "small-rehearsal: epoch 2/2" in told
     runs = {path.name for path in (places[0] / "runs").iterdir()}
     assert runs == {"baselines", "small-rehearsal"}
-    assert len(list((places[0] / "runs" / "small-rehearsal" / "chains").glob("*.json"))) == 3
+    rehearsed = places[0] / "runs" / "small-rehearsal"
+    assert len(list((rehearsed / "chains").glob("*.json"))) == 3
+    facts = json.loads((rehearsed / "run.json").read_text())["values"]
+    assert facts["spec"]["settings"]["seeds"] == 1
 
 
 def test_what_cannot_be_done_is_named(run, places):
@@ -90,6 +94,9 @@ def test_what_cannot_be_done_is_named(run, places):
         run("paper_run.py", "run", "small.toml", cwd=places[0])
     with pytest.raises(AssertionError, match="its chains are not finished"):
         run("paper_run.py", "choose", "small.toml", cwd=places[0])
+    with pytest.raises(AssertionError, match=r"^seeds = 0: it is no count") as told:
+        run("paper_run.py", "run", "small.toml", "--seeds", 0, cwd=places[0])
+    assert "Traceback" not in str(told.value)
 
 
 @pytest.mark.parametrize("config", sorted((ROOT / "configs").glob("*.toml")), ids=lambda p: p.stem)
