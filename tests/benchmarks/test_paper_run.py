@@ -89,6 +89,17 @@ def test_a_rehearsal_takes_every_step_in_a_folder_of_its_own(run, places):
     assert facts["spec"]["settings"]["seeds"] == 1
 
 
+def test_a_survey_can_be_taken_on_its_own(run, places):
+    told = run(
+        "paper_run.py", "run", "small.toml", "--baseline", "--until", "survey", cwd=places[0]
+    )
+    assert "[survey: " in told
+    assert "[collect: " not in told
+    folder = places[0] / "runs" / "small"
+    assert (folder / "survey.json").exists()
+    assert not (folder / "chains").exists()
+
+
 def test_what_cannot_be_done_is_named(run, places):
     with pytest.raises(AssertionError, match="there is no such file"):
         run("paper_run.py", "run", "small.toml", cwd=places[0])
