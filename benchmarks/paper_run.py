@@ -98,7 +98,7 @@ def run(specs: dict[Path, RunSpec], settings: argparse.Namespace, deadline: Dead
                 baseline.write(folder)
     if settings.until == "baseline":
         return
-    if settings.together:
+    if settings.together and settings.until != "survey":
         collect_together(specs, deadline, settings)
     for folder, spec in specs.items():
         call = Call(command_of(settings))

@@ -90,9 +90,8 @@ def test_a_rehearsal_takes_every_step_in_a_folder_of_its_own(run, places):
 
 
 def test_a_survey_can_be_taken_on_its_own(run, places):
-    told = run(
-        "paper_run.py", "run", "small.toml", "--baseline", "--until", "survey", cwd=places[0]
-    )
+    command = ("paper_run.py", "run", "small.toml", "--baseline", "--together")
+    told = run(*command, "--until", "survey", cwd=places[0])
     assert "[survey: " in told
     assert "[collect: " not in told
     folder = places[0] / "runs" / "small"
