@@ -8,7 +8,7 @@ from triprune.errors import InputError
 from triprune.learning import teaching
 from triprune.learning.job import Job
 from triprune.learning.recipe import Recipe
-from triprune.learning.teaching import Answers, remember, views_of, worth_remembering
+from triprune.learning.teaching import Answers, Memory, remember, views_of, worth_remembering
 from triprune.learning.training import train
 from triprune.learning.views import draw_views, show
 
@@ -45,6 +45,30 @@ def test_answers_teach_as_their_teacher_does(tiny_net, coloured_images, changes,
         taught.append(nn.utils.parameters_to_vector(train(job).model.parameters()))
     torch.testing.assert_close(taught[1], taught[0])
     assert not torch.allclose(taught[2], taught[0], atol=1e-3)
+
+
+def test_a_teacher_is_asked_once_by_all_recipes_that_show_images_alike(
+    tiny_net, coloured_images, monkeypatch
+):
+    asked = []
+
+    def count(teacher, images, recipe):
+        asked.append(recipe)
+        return remember(teacher, images, recipe)
+
+    monkeypatch.setattr(teaching, "remember", count)
+    memory, images, teacher = Memory(), coloured_images(), tiny_net(1)
+    alike = [RECIPE, replace(RECIPE, temperature=2.0), replace(RECIPE, rate=0.1, epochs=5)]
+    here = torch.device("cpu")
+    first, *others = (memory.recall(teacher, images, each, here) for each in alike)
+    assert len(asked) == 1
+    assert all(other is first for other in others)
+    mirrored = memory.recall(teacher, images, replace(RECIPE, padding="reflect"), here)
+    assert not torch.allclose(mirrored.table, first.table)
+    memory.recall(teacher, coloured_images(64), RECIPE, here)
+    assert len(memory) == len(asked) == 3
+    memory.recall(tiny_net(2), images, RECIPE, here)
+    assert len(memory) == 1
 
 
 def test_answers_to_other_images_are_refused(tiny_net, coloured_images):

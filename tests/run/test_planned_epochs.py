@@ -42,7 +42,7 @@ def test_one_original_s_answers_are_held_at_a_time(small):
     assert said.table.shape == (1, len(train), 10)
     assert trainer._answers(first, train, UNCHANGED) is said
     assert trainer._answers(second, train, UNCHANGED) is not said
-    assert list(trainer._remembered) == [second]
+    assert len(trainer.memory) == 1
 
 
 class TooLarge(nn.Module):
@@ -72,9 +72,18 @@ def test_processes_that_train_together_each_pay_for_a_table(small, monkeypatch, 
 
 
 def test_a_worker_plans_one_fine_tuning_and_no_more(small):
-    trainer = ImageTrainer(small.splits(100), RECIPE, planned_epochs=1080)
-    trainer._remembered[small.make()] = Answers(torch.zeros(1, 1, 1))
+    trainer = ImageTrainer(small.splits(100), UNCHANGED, "cpu", planned_epochs=1080)
+    assert trainer._answers(small.make(), trainer.splits.train, UNCHANGED)
+    assert len(trainer.memory) == 1
     sent = on_worker(trainer, (), 1)
     assert isinstance(sent, ImageTrainer)
     assert sent.planned_epochs == 80
-    assert not sent._remembered
+    assert not len(sent.memory)
+
+
+def test_a_trainer_by_another_recipe_shares_the_answers(small):
+    trainer = ImageTrainer(small.splits(100), UNCHANGED, "cpu")
+    hotter = replace(UNCHANGED, temperature=8.0)
+    said = trainer._answers(original := small.make(), trainer.splits.train, UNCHANGED)
+    other = replace(trainer, recipe=hotter)
+    assert other._answers(original, other.splits.train, hotter) is said

@@ -7,6 +7,8 @@ of its forward passes, in large batches.
 
 from __future__ import annotations
 
+import copy
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -87,6 +89,34 @@ def remember(teacher: nn.Module, images: ImageSet, recipe: Recipe) -> Answers:
                 table[view, first : first + batch] = said
     assert table is not None
     return Answers(table)
+
+
+class Memory:
+    """What one teacher answered, asked once for all trainings that show images alike.
+
+    Trainings by several recipes can share it. Another teacher's answers take its place.
+    """
+
+    def __init__(self) -> None:
+        self._teacher: nn.Module | None = None
+        self._known: dict[tuple[object, ...], Answers] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def recall(
+        self, teacher: nn.Module, images: ImageSet, recipe: Recipe, device: torch.device
+    ) -> Answers | None:
+        """Return all that ``teacher`` says in a resolved precision; None where it does not fit."""
+        if teacher is not self._teacher:
+            self._known.clear()
+            self._teacher = teacher
+        key = images, device, recipe.augment, recipe.padding, recipe.precision, recipe.layout
+        if key not in self._known:
+            asked = copy.deepcopy(teacher)
+            with suppress(torch.OutOfMemoryError):
+                self._known[key] = remember(asked, images.to(device), recipe)
+        return self._known.get(key)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -44,7 +44,7 @@ def survey(case: Case) -> Survey:
     blocks = subject.blocks()
     stiff = subject.fixed_width()
     lattice = subject.lattice(blocks, fixed_width=bool(stiff))
-    scores = _block_scores(case, blocks)
+    scores = scores_of_blocks(case, blocks)
     macs, params = subject.cost_of(subject.model, subject.resolution_px)
     known = Survey(0.0, macs, params, lattice, paper_cost, scores)
     meter = case.meter(scores)
@@ -214,7 +214,7 @@ def _epochs(
     return rounds * epochs(False) + sum(map(len, finals.values())) * epochs(True)
 
 
-def _block_scores(case: Case, blocks: BlockList) -> dict[str, float]:
+def scores_of_blocks(case: Case, blocks: BlockList) -> dict[str, float]:
     """Return the probes' scores; how much the output changes if so asked, or without probes."""
     if not len(blocks):
         return {}

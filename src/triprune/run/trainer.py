@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -28,7 +27,7 @@ from triprune.learning.progress import EpochRecord, Watcher
 from triprune.learning.ranks import current_ranks
 from triprune.learning.recipe import Recipe
 from triprune.learning.streaming import StreamedSet
-from triprune.learning.teaching import Answers, remember, worth_remembering
+from triprune.learning.teaching import Answers, Memory, worth_remembering
 from triprune.learning.training import Training
 from triprune.network.plan import Plan
 from triprune.places import Place
@@ -112,7 +111,7 @@ class ImageTrainer:
     planned_epochs: int = 0
     width_multiple: int | None = None
     """Pruned models train at multiples of so many channels; None is what suits the precision."""
-    _remembered: dict[nn.Module, Answers] = field(default_factory=dict, init=False, repr=False)
+    memory: Memory = field(default_factory=Memory, repr=False)
 
     @property
     def input_size(self) -> tuple[int, int, int]:
@@ -192,15 +191,9 @@ class ImageTrainer:
         return copy.deepcopy(original) if known is None else known
 
     def _answers(self, original: nn.Module, images: ImageSet, recipe: Recipe) -> Answers | None:
-        """Return all that ``original`` says, asked for once; None where memory does not hold it."""
-        if original not in self._remembered:
-            self._remembered.clear()  # another original's would stay on the device
-            device = self._device()
-            exact = replace(recipe, precision=resolved_precision(recipe.precision, device))
-            asked = copy.deepcopy(original)
-            with suppress(torch.OutOfMemoryError):
-                self._remembered[original] = remember(asked, images.to(device), exact)
-        return self._remembered.get(original)
+        device = self._device()
+        exact = replace(recipe, precision=resolved_precision(recipe.precision, device))
+        return self.memory.recall(original, images, exact, device)
 
     def _suiting_multiple(self) -> int:
         device = self._device()
@@ -232,6 +225,7 @@ def on_worker(trainer: Trainer, watchers: Sequence[Watcher], cores: int) -> Trai
         watchers=tuple(watchers),
         # Every piece begins with a trainer that remembers nothing: one fine-tuning is sure to come.
         planned_epochs=max(trainer.epochs(final) for final in (False, True)),
+        memory=Memory(),
     )
 
 
