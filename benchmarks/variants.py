@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from triprune.errors import InputError
 from triprune.learning.recipe import Recipe
 
 
@@ -15,11 +16,15 @@ def recipe_of(variant: str, recipe: Recipe) -> Recipe:
     changes: dict[str, object] = {"precision": precision, "layout": layout or "auto"}
     for setting in settings:
         name, _, value = setting.partition("=")
-        changes[name] = _number(value)
+        if not value:
+            raise InputError(f"the variant {variant}", f"{setting} has no value", "give NAME=VALUE")
+        changes[name] = _value(value)
     return Recipe.from_mapping({**recipe.to_mapping(), **changes})
 
 
-def _number(text: str) -> object:
+def _value(text: str) -> object:
+    if text in ("true", "false"):
+        return text == "true"
     for kind in (int, float):
         try:
             return kind(text)
