@@ -15,6 +15,7 @@ step elsewhere.
 from __future__ import annotations
 
 import argparse
+import json
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from triprune.errors import RunError, RunStoppedError, TripruneError
 from triprune.learning.deadline import Deadline
 from triprune.run.artifacts import Fitted, Survey, TrainedModel
 from triprune.run.baseline import train_baselines
+from triprune.run.case import Case
 from triprune.run.executors.opening import open_executor
 from triprune.run.executors.turns import Inline, Work, drive
 from triprune.run.opening import open_case
@@ -35,6 +37,7 @@ from triprune.run.store import Store
 from triprune.run.trainer import ImageTrainer
 
 RUNS = Path("runs")
+_OPENED: dict[str, Case] = {}
 
 
 def main() -> None:
@@ -201,7 +204,24 @@ def open_pipeline(
     assert isinstance(case.trainer, ImageTrainer)
     # The slice ends cleanly, so a checkpoint every epoch would only cost time.
     trainer = replace(case.trainer, checkpoint_every=settings.checkpoint_every)
-    return Pipeline(replace(case, trainer=trainer), Store(folder))
+    return Pipeline(sharing(replace(case, trainer=trainer)), Store(folder))
+
+
+def sharing(case: Case) -> Case:
+    """Return the case with the original and images of an earlier one that has the same.
+
+    Runs of one process then hold them once, and a teacher's answers to them too.
+    """
+    chosen = case.settings
+    rules = chosen.importance, chosen.block_importance, chosen.round_to
+    key = json.dumps([case.subject.facts(), case.trainer.facts(), rules])
+    first = _OPENED.setdefault(key, case)
+    assert isinstance(case.trainer, ImageTrainer)
+    assert isinstance(first.trainer, ImageTrainer)
+    held = first.trainer.splits
+    splits = replace(case.trainer.splits, train=held.train, validation=held.validation)
+    trainer = replace(case.trainer, splits=splits, memory=first.trainer.memory)
+    return replace(case, subject=first.subject, trainer=trainer)
 
 
 def budgets_of(spec: RunSpec, settings: argparse.Namespace) -> list[float]:
