@@ -36,7 +36,7 @@ from triprune.run.case import Case
 from triprune.run.executors.turns import Work, drive
 from triprune.run.opening import open_case
 from triprune.run.spec import RunSpec
-from triprune.run.steps import scores_of_blocks
+from triprune.run.steps import original_task, scores_of_blocks, task_of
 from triprune.run.trainer import ImageTrainer, Task
 from variants import recipe_of
 
@@ -61,12 +61,12 @@ def run(case: Case, scale: Scale, rows: Sequence[Row], settings: argparse.Namesp
     """Cut the original for each row, fine-tune all of them, and write down what came of it."""
     trainer = case.trainer
     assert isinstance(trainer, ImageTrainer)
-    original = Task("original", copy.deepcopy(case.subject.model), case.subject.resolution_px)
+    original = original_task(case)
     accuracy = trainer.validate(original)
     print(f"original: {accuracy:.2%} on validation", flush=True)
     scores = scores_of_blocks(case, case.subject.blocks()) if scale.depth < 1.0 else {}
     model, plan = case.subject.cut(scale, scores)
-    tasks = [task_of(row, case, copy.deepcopy(model), plan) for row in rows]
+    tasks = [final_task(row, case, copy.deepcopy(model), plan) for row in rows]
     about = {"kind": KIND, "config": settings.config.name, **about_cut(case, scale, tasks[0])}
     about |= {"original": {"accuracy": accuracy}, "epochs": settings.epochs}
     about |= {"recipes": {row.what: row.tuning.to_mapping() for row in rows}}
@@ -97,18 +97,10 @@ def about_cut(case: Case, scale: Scale, task: Task) -> dict[str, Any]:
     }
 
 
-def task_of(row: Row, case: Case, model: nn.Module, plan: Plan) -> Task:
+def final_task(row: Row, case: Case, model: nn.Module, plan: Plan) -> Task:
     """Return the final fine-tuning of ``model``, as a run would begin it."""
-    return Task(
-        row.name,
-        model,
-        plan.resolution_px,
-        scale=plan.realised,
-        final=True,
-        seed=row.seed,
-        original=case.subject.model,
-        plan=plan,
-    )
+    task = task_of(row.name, model, plan)
+    return replace(task, final=True, seed=row.seed, original=case.subject.model)
 
 
 def tuned(trainer: ImageTrainer, row: Row, task: Task) -> Work[None]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from triprune.errors import InputError
-from triprune.learning.images import ImageSet, ImageStream, SealedTest, affine_of
+from triprune.learning.images import ImageSet, ImageStream, SealedTest, affine_of, normalised
 from triprune.learning.precision import switches
 from triprune.learning.recipe import Precision
 
@@ -68,7 +68,7 @@ class Inputs:
         resolution_px: int | None = None,
     ) -> None:
         self.device = device_of(model)
-        self._scale, self._shift = affine_of(images.mean, images.std, self.device)
+        self._affine = affine_of(images.mean, images.std, self.device)
         self._layout = _layout_of(model)
         self._resolution_px = resolution_px
         size = resolution_px or images.resolution_px
@@ -82,8 +82,7 @@ class Inputs:
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         for pixels, labels in self._batches():
             there = pixels.to(self.device, non_blocking=True)
-            inputs = torch.addcmul(self._shift, there.float(), self._scale)
-            inputs = inputs.contiguous(memory_format=self._layout)
+            inputs = normalised(there, self._affine, self._layout)
             yield inputs, labels.to(self.device, non_blocking=True)
 
     def _batches(self) -> Iterator[tuple[Tensor, Tensor]]:

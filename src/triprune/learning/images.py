@@ -167,6 +167,14 @@ def affine_of(
     return 1 / (255 * spread), -centre / spread
 
 
+def normalised(
+    pixels: Tensor, affine: tuple[Tensor, Tensor], layout: torch.memory_format
+) -> Tensor:
+    """Return pixels as a network wants them: ``affine`` is what ``affine_of`` gives."""
+    scale, shift = affine
+    return torch.addcmul(shift, pixels.float(), scale).contiguous(memory_format=layout)
+
+
 def pixel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return mean and std of every channel of uint8 images, of pixels scaled to [0, 1]."""
     levels = torch.arange(256, dtype=torch.float64) / 255

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from triprune.learning.feed import Feed
+from triprune.learning.images import normalised
 from triprune.learning.precision import FP16_LOSS_SCALE, autocast, memory_format
 from triprune.learning.ranks import Ranks
 from triprune.learning.recipe import Precision, Recipe
@@ -55,7 +56,7 @@ class Step:
             weight_decay=recipe.weight_decay,
             loss_scale=self._loss_scale,
         )
-        self._scale, self._shift = feed.affine()
+        self._affine = feed.affine()
         self.loss_sum = torch.zeros((), device=self.device)
         self.correct = torch.zeros((), dtype=torch.int64, device=self.device)
 
@@ -72,8 +73,7 @@ class Step:
         if self._recipe.augment:
             views = draw_views(pixels, self.feed.generator)
             pixels = show(pixels, views, self._recipe.padding)
-        inputs = torch.addcmul(self._shift, pixels.float(), self._scale)
-        inputs = inputs.contiguous(memory_format=self._layout)
+        inputs = normalised(pixels, self._affine, self._layout)
         teaching = self._teaching
         shown = inputs if teaching is None else teaching.shown(inputs, self._layout)
         with autocast(self.precision, self.device):

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from triprune.errors import InputError
 from triprune.learning.evaluation import evaluating
-from triprune.learning.images import ImageSet, ImageStream, resize
+from triprune.learning.images import ImageSet, ImageStream, normalised, resize
 from triprune.learning.precision import autocast, lay_out, memory_format, switches
 from triprune.learning.recipe import Recipe
 from triprune.learning.views import crops_of, show
@@ -72,7 +72,7 @@ def remember(teacher: nn.Module, images: ImageSet, recipe: Recipe) -> Answers:
     device = images.images.device
     layout = memory_format(recipe.layout, recipe.precision, device)
     lay_out(teacher.to(device), layout)
-    scale, shift = images.affine(device)
+    affine = images.affine(device)
     count, batch = views_of(images, recipe), max(1, _PIXELS_A_BATCH // images.images[0, 0].numel())
     table: Tensor | None = None  # filled in place: parts put together at the end would be it twice
     with evaluating(teacher), switches(recipe.precision, device):
@@ -81,9 +81,9 @@ def remember(teacher: nn.Module, images: ImageSet, recipe: Recipe) -> Answers:
                 part = images.images[first : first + batch]
                 views = torch.full((len(part),), view, device=device)
                 seen = show(part, views, recipe.padding) if recipe.augment else part
-                inputs = torch.addcmul(shift, seen.float(), scale)
+                inputs = normalised(seen, affine, layout)
                 with autocast(recipe.precision, device):
-                    said: Tensor = teacher(inputs.contiguous(memory_format=layout))
+                    said: Tensor = teacher(inputs)
                 if table is None:
                     table = said.new_empty(count, len(images), said.shape[1])
                 table[view, first : first + batch] = said

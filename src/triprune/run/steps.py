@@ -55,7 +55,7 @@ def survey(case: Case) -> Survey:
         known = replace(known, lattice=known.lattice.whole_along(axis))
         left_out[axis] = f"it does not change the {meter.noun}"
     told = tuple(f"{axis} is left out: {why}" for axis, why in left_out.items() if why)
-    accuracy = case.trainer.validate(_original(case))
+    accuracy = case.trainer.validate(original_task(case))
     told += notes_before(case.trainer, case.spec, subject.model, accuracy)
     return replace(
         known,
@@ -91,7 +91,7 @@ def chain_round(
         start = regrow(case.subject.model, previous.plan, previous.tensors)
     model, plan = case.subject.cut(target, known.block_scores, start=start)
     name = next(iter(target.cut_axes()), "whole")
-    task = _task(f"{name} {getattr(plan.realised, name):.2f}", model, plan, checkpoint=checkpoint)
+    task = task_of(f"{name} {getattr(plan.realised, name):.2f}", model, plan, checkpoint=checkpoint)
     return (yield from _trained(case, replace(task, seed=case.settings.seed), plan))
 
 
@@ -122,7 +122,7 @@ def finish(
     """Prune the *original* to the choice and fine-tune it at the chosen resolution."""
     assert chosen.choice is not None
     model, plan = case.subject.cut(chosen.choice.scale, known.block_scores)
-    task = _task(f"{chosen.spends}, seed {seed}", model, plan, checkpoint=checkpoint)
+    task = task_of(f"{chosen.spends}, seed {seed}", model, plan, checkpoint=checkpoint)
     return (yield from _trained(case, replace(task, final=True, seed=seed), plan))
 
 
@@ -136,7 +136,7 @@ def measure(
 ) -> Outcome:
     """Open the test split, once, for the original and every finished model."""
     subject = case.subject
-    tasks = {"original": [_original(case)]} | {
+    tasks = {"original": [original_task(case)]} | {
         name: [_restored(case, name, each) for each in trained] for name, trained in finals.items()
     }
     costs = {"original": (known.macs, known.params)} | {
@@ -194,7 +194,7 @@ def illustrate(case: Case, finals: Mapping[str, Sequence[TrainedModel]]) -> Feat
     """Show the same validation images to the original and to the first seed of every choice."""
     if not isinstance(case.trainer, ImageTrainer):
         return FeatureMaps()
-    tasks = {"original": _original(case)} | {
+    tasks = {"original": original_task(case)} | {
         name: _restored(case, name, trained[0]) for name, trained in finals.items()
     }
     for task in tasks.values():
@@ -237,7 +237,8 @@ def _some_inputs(case: Case) -> Tensor:
     return next(iter(Inputs(subject.model, few, resolution_px=subject.resolution_px)))[0]
 
 
-def _task(name: str, model: nn.Module, plan: Plan, *, checkpoint: Place | None = None) -> Task:
+def task_of(name: str, model: nn.Module, plan: Plan, *, checkpoint: Place | None = None) -> Task:
+    """Return what is to be done with a model that ``plan`` made."""
     return Task(
         name,
         model,
@@ -257,13 +258,14 @@ def _trained(case: Case, task: Task, plan: Plan) -> Work[TrainedModel]:
     return TrainedModel(plan, tensors, tuned.accuracy, macs, params, epochs, history)
 
 
-def _original(case: Case) -> Task:
+def original_task(case: Case) -> Task:
+    """Return a copy of the original, to be measured."""
     subject = case.subject
     return Task("original", copy.deepcopy(subject.model), subject.resolution_px)
 
 
 def _restored(case: Case, name: str, trained: TrainedModel) -> Task:
-    return _task(name, restore(case.subject.model, trained), trained.plan)
+    return task_of(name, restore(case.subject.model, trained), trained.plan)
 
 
 def restore(original: nn.Module, trained: TrainedModel) -> nn.Module:
