@@ -1,12 +1,17 @@
 """What tests of several folders share."""
 
 import importlib.util
+import os
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from triprune.cli import app
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # Triton reads it once, when it is first imported
 
 
 @pytest.fixture(scope="session")

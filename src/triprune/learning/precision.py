@@ -71,10 +71,16 @@ def switches(precision: Precision, device: torch.device, *, search: bool = True)
 
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
     """Return the context for a forward pass in ``precision``."""
-    if precision not in _AUTOCAST:
+    dtype = product_format(precision)
+    if dtype is None:
         return nullcontext()
     # Without the cache: a captured step must cast the weights anew at every replay.
-    return torch.autocast(device.type, dtype=_AUTOCAST[precision], cache_enabled=False)
+    return torch.autocast(device.type, dtype=dtype, cache_enabled=False)
+
+
+def product_format(precision: Precision) -> torch.dtype | None:
+    """Return the 16-bit format that products are taken in; None where it is fp32 or TF32."""
+    return _AUTOCAST.get(precision)
 
 
 @contextmanager

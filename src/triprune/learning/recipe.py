@@ -14,6 +14,7 @@ Schedule = Literal["multi-step", "cosine"]
 Precision = Literal["auto", "fp32", "tf32", "bf16", "bf16conv", "fp16"]
 Layout = Literal["auto", "nchw", "nhwc"]
 Padding = Literal["zero", "reflect"]
+Kernels = Literal["own", "torch"]
 FINE_TUNING_RATE = 0.1  # of the rate from scratch: the paper says only "a small learning rate"
 
 
@@ -41,7 +42,8 @@ class Recipe:
     a round if None. ``padding`` fills the border of the random crops: black pixels, as in the
     published trainings, or the image mirrored. ``precision`` and ``layout`` "auto" are the fastest
     that were shown to keep accuracy on the device at hand (docs/results/engine.md); "bf16conv"
-    rounds what convolutions and linear layers multiply, and leaves all else in fp32.
+    rounds what convolutions and linear layers multiply, and leaves all else in fp32. ``kernels``
+    are our own on a GPU with Triton, wherever they suit the network (docs/adr/0101), or torch's.
     """
 
     epochs: int = 160
@@ -63,6 +65,7 @@ class Recipe:
     final_epochs: int = 80
     final_rate: float | None = None
     round_rate: float | None = None
+    kernels: Kernels = "own"
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "round_epochs", "final_epochs"):
@@ -78,6 +81,7 @@ class Recipe:
         _one_of(self.precision, "precision", get_args(Precision))
         _one_of(self.layout, "layout", get_args(Layout))
         _one_of(self.padding, "padding", get_args(Padding))
+        _one_of(self.kernels, "kernels", get_args(Kernels))
         object.__setattr__(self, "milestones", tuple(self.milestones))
         for milestone in self.milestones:
             _between(milestone, "milestones", 0.0, 1.0)
@@ -114,11 +118,11 @@ class Recipe:
     def to_mapping(self) -> dict[str, object]:
         """Return the settings as plain values for JSON or TOML.
 
-        A setting that came later is told only where it says something, so that runs and trainings
-        begun before it go on.
+        A setting that came later is told only where it is not the default, so that runs and
+        trainings begun before it go on.
         """
         told = {**asdict(self), "milestones": list(self.milestones)}
-        return {name: told[name] for name in told if name not in _LATER or told[name] is not None}
+        return {name: told[name] for name in told if told[name] != _LATER.get(name, ...)}
 
     def fine_tuning(self, *, final: bool = False) -> Recipe:
         """Return the recipe for after a pruning round, or for the ``final`` training."""
@@ -157,7 +161,7 @@ class Recipe:
         return [self.rate_at(epoch + (step + shift) / steps) for step in range(steps)]
 
 
-_LATER = frozenset({"round_rate"})
+_LATER = {"round_rate": None, "kernels": "own"}
 _BOUNDS = {
     "rate": (0.0, math.inf),
     "warmup_epochs": (0.0, math.inf),

@@ -37,10 +37,7 @@ class Sgd:
         used = [index for index, gradient in enumerate(gradients) if gradient is not None]
         parameters = [self.parameters[index] for index in used]
         momenta = [self.momenta[index] for index in used]
-        slopes = [
-            _laid_out_like(parameter, gradients[index])
-            for parameter, index in zip(parameters, used, strict=True)
-        ]
+        slopes = _alike(parameters, [gradients[index] for index in used])
         if self._loss_scale != 1:
             slopes = torch._foreach_div(slopes, self._loss_scale)
         if self._weight_decay:
@@ -50,9 +47,21 @@ class Sgd:
         torch._foreach_add_(parameters, torch._foreach_mul(momenta, -rate))
 
 
-def _laid_out_like(parameter: Tensor, gradient: Tensor | None) -> Tensor:
-    """Return the gradient with the parameter's strides: foreach is one kernel only when equal."""
-    assert gradient is not None
-    if gradient.stride() == parameter.stride() and gradient.dtype == parameter.dtype:
-        return gradient
-    return torch.empty_like(parameter).copy_(gradient)
+def _alike(parameters: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> list[Tensor]:
+    """Return the gradients in their parameters' formats and strides: foreach is one kernel then."""
+    alike: list[Tensor] = []
+    copied: dict[bool, tuple[list[Tensor], list[Tensor]]] = {True: ([], []), False: ([], [])}
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        assert gradient is not None
+        same_strides = gradient.stride() == parameter.stride()
+        if same_strides and gradient.dtype == parameter.dtype:
+            alike.append(gradient)
+            continue
+        alike.append(torch.empty_like(parameter))
+        targets, sources = copied[same_strides]
+        targets.append(alike[-1])
+        sources.append(gradient)
+    for targets, sources in copied.values():
+        if targets:
+            torch._foreach_copy_(targets, sources)
+    return alike

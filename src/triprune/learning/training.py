@@ -31,6 +31,7 @@ from triprune.learning.memory import (
     memory_error,
     out_of_memory,
 )
+from triprune.learning.own_kernels import has_own_kernels, with_own_kernels
 from triprune.learning.precision import (
     laid_out,
     lay_out,
@@ -153,7 +154,15 @@ class Training:
             teaching, size = Teaching(job.teacher, size), None
         place = self._device, size
         feed = feed_for(job.images, recipe, seed=job.seed, ranks=self._ranks, place=place)
-        return Step(job.model, feed, recipe, teaching=teaching, ranks=self._ranks)
+        own = recipe.kernels == "own" and has_own_kernels(self._device)
+        forward = self._forward() if own else None
+        return Step(job.model, feed, recipe, teaching=teaching, ranks=self._ranks, forward=forward)
+
+    def _forward(self) -> nn.Module:
+        images, size = self._job.images, self._job.resolution_px or self._job.images.resolution_px
+        example = torch.randn(2, len(images.mean), size, size, device=self._device)
+        layout = memory_format(self._recipe.layout, self._recipe.precision, self._device)
+        return with_own_kernels(self._job.model, example.contiguous(memory_format=layout))
 
     def _epoch(
         self, engine: Engine, step: Step, validation: Inputs | None, epoch: int

@@ -1,0 +1,34 @@
+"""Owns how channels are divided among the programs of a kernel; refuses to know what they do."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+_MOST_IDLE = 1.25  # channels that programs make room for, over those that are there
+_LARGEST = 2**31  # numbers that 32-bit indices can tell apart
+
+
+def in_nhwc(*tensors: Tensor) -> bool:
+    """Whether all are N×C×H×W, held in NHWC, and small enough for the kernels' indices."""
+    return all(
+        each.dim() == 4
+        and each.numel() < _LARGEST
+        and each.is_contiguous(memory_format=torch.channels_last)
+        for each in tensors
+    )
+
+
+def tile_of(channels: int) -> int:
+    """Return how many channels a program takes: many, but not many more than there are."""
+    padded = {tile: -(-channels // tile) * tile for tile in (64, 32, 16)}
+    few_idle = [tile for tile, room in padded.items() if room <= _MOST_IDLE * channels]
+    return few_idle[0] if few_idle else min(padded, key=padded.__getitem__)
+
+
+def vector_of(channels: int) -> int:
+    """Return how many channels surely lie side by side at an even place: they are read at once.
+
+    A kernel is told the number of such vectors, so that its compiler knows it too.
+    """
+    return next(size for size in (8, 4, 2, 1) if channels % size == 0)

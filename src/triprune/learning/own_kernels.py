@@ -1,0 +1,197 @@
+"""Owns a model's forward pass by kernels of our own, for training steps on a GPU.
+
+Batch norms are computed together with what follows them, and 3×3 convolutions of few channels by
+kernels that are made for few. The model itself stays as it is: what comes back shares its layers.
+Refuses to change what it cannot follow, and falls back on the model.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.nn import functional
+
+_SUMS: tuple[Callable[..., Any] | str, ...] = (
+    operator.add,
+    operator.iadd,
+    torch.add,
+    "add",
+    "add_",
+)
+_RELUS: tuple[Callable[..., Any] | str, ...] = (functional.relu, torch.relu, "relu", "relu_")
+_SAME = 1e-3  # of the largest answer: the two differ by nothing but the order of sums, if at all
+
+
+def has_own_kernels(device: torch.device) -> bool:
+    """Whether ``device`` can run them: a GPU, and Triton to compile for it."""
+    return device.type == "cuda" and find_spec("triton") is not None
+
+
+def with_own_kernels(model: nn.Module, example: Tensor) -> nn.Module:
+    """Return what computes as ``model`` does, in fewer and faster kernels.
+
+    ``example`` is an input on the model's device. Where the model's forward cannot be followed, or
+    gives other answers than its graph, ``model`` itself comes back.
+    """
+    if any(module._forward_hooks or module._forward_pre_hooks for module in _seen_through(model)):
+        return model  # a graph would not call them
+    try:
+        graph = fx.Tracer().trace(model)
+    except Exception:  # the user's code may raise anything at a proxy
+        return model
+    following = fx.GraphModule(model, graph)
+    for node in [each for each in graph.nodes if _calls(following, each, nn.Identity)]:
+        node.replace_all_uses_with(node.args[0])
+        graph.erase_node(node)
+    norms = [node for node in graph.nodes if _is_norm(following, node)]
+    for node in norms:
+        _join(following, node)
+    for node in [each for each in graph.nodes if _calls(following, each, nn.Conv2d)]:
+        conv = following.get_submodule(str(node.target))
+        assert isinstance(conv, nn.Conv2d)
+        following.add_submodule(name := f"{node.name}_own", OwnConv(conv))
+        node.target = name
+    following.recompile()
+    following.delete_all_unused_submodules()
+    return following if norms and _agree(model, following, example) else model
+
+
+class OwnNorm(nn.Module):
+    """A batch norm, plus a residual if one is given, behind a ReLU if so asked."""
+
+    def __init__(self, norm: nn.BatchNorm2d, *, rectified: bool) -> None:
+        super().__init__()
+        self.norm = norm
+        self.rectified = rectified
+
+    def forward(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        """Compute both in as few kernels as can be, or as PyTorch does."""
+        if self.norm.training and x.is_cuda and _norm_kernels().suits(x, residual):
+            return self.by_kernels(x, residual)
+        y = self.norm(x)
+        y = y if residual is None else y + residual
+        return functional.relu(y) if self.rectified else y
+
+    def by_kernels(self, x: Tensor, residual: Tensor | None) -> Tensor:
+        """Compute both by the kernels, which suit these tensors."""
+        norm, kernels = self.norm, _norm_kernels()
+        assert norm.running_mean is not None
+        assert norm.running_var is not None
+        assert norm.momentum is not None
+        if norm.num_batches_tracked is not None:  # taken off where a step is captured
+            norm.num_batches_tracked.add_(1)
+        numbers = kernels.Norm(norm.running_mean, norm.running_var, norm.momentum, norm.eps)
+        affine = norm.weight, norm.bias
+        return kernels.normalise(x, residual, affine, numbers, rectified=self.rectified)
+
+
+class OwnConv(nn.Module):
+    """A convolution, by the kernels where it is one of those that they are for."""
+
+    def __init__(self, conv: nn.Conv2d) -> None:
+        super().__init__()
+        self.conv = conv
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Convolve by the kernels, or as PyTorch does."""
+        if x.is_cuda and _conv_kernels().suits(self.conv, x):
+            return _conv_kernels().convolve(x, self.conv.weight)
+        return self.conv(x)
+
+
+def _norm_kernels() -> Any:
+    from triprune.learning.kernels import norm
+
+    return norm
+
+
+def _conv_kernels() -> Any:
+    from triprune.learning.kernels import conv
+
+    return conv
+
+
+def _seen_through(model: nn.Module) -> list[nn.Module]:
+    tracer = fx.Tracer()
+    return [
+        m for name, m in model.named_modules() if not name or not tracer.is_leaf_module(m, name)
+    ]
+
+
+def _calls(owner: nn.Module, node: fx.Node, kind: type[nn.Module]) -> bool:
+    """Whether the node gives one argument, and nothing else, to a module of exactly this kind."""
+    if node.op != "call_module" or node.kwargs or len(node.args) != 1:
+        return False
+    return type(owner.get_submodule(str(node.target))) is kind
+
+
+def _is_norm(owner: nn.Module, node: fx.Node) -> bool:
+    if not _calls(owner, node, nn.BatchNorm2d):
+        return False
+    norm: Any = owner.get_submodule(str(node.target))
+    return norm.affine and norm.track_running_stats and norm.momentum is not None
+
+
+def _join(owner: fx.GraphModule, node: fx.Node) -> None:
+    """Put one call in the place of the norm, the sum and the ReLU."""
+    gone, arguments = [node], [node.args[0]]
+    follower = _only_user(node)
+    if follower is not None and (other := _summand(follower, node)) is not None:
+        gone.append(follower)
+        arguments.append(other)
+        follower = _only_user(follower)
+    rectified = follower is not None and _is_relu(owner, follower)
+    if follower is not None and rectified:
+        gone.append(follower)
+    norm = owner.get_submodule(str(node.target))
+    assert isinstance(norm, nn.BatchNorm2d)
+    name = f"{node.name}_own"
+    owner.add_submodule(name, OwnNorm(norm, rectified=rectified))
+    with owner.graph.inserting_after(gone[-1]):
+        call = owner.graph.call_module(name, tuple(arguments))
+    gone[-1].replace_all_uses_with(call)
+    for each in reversed(gone):
+        owner.graph.erase_node(each)
+
+
+def _only_user(node: fx.Node) -> fx.Node | None:
+    users = list(node.users)
+    return users[0] if len(users) == 1 else None
+
+
+def _summand(node: fx.Node, one: fx.Node) -> fx.Node | None:
+    """Return what ``node`` adds to ``one``, if it is a plain sum of the two."""
+    if node.op not in ("call_function", "call_method") or node.target not in _SUMS:
+        return None
+    if node.kwargs or len(node.args) != 2 or not all(isinstance(a, fx.Node) for a in node.args):
+        return None
+    others = [a for a in node.args if a is not one]
+    return others[0] if len(others) == 1 and isinstance(others[0], fx.Node) else None
+
+
+def _is_relu(owner: nn.Module, node: fx.Node) -> bool:
+    if node.op == "call_module":
+        return _calls(owner, node, nn.ReLU)
+    return node.op in ("call_function", "call_method") and node.target in _RELUS
+
+
+@torch.no_grad()
+def _agree(model: nn.Module, following: nn.Module, example: Tensor) -> bool:
+    """Whether both give the same answers in evaluation; each module is put back in its mode."""
+    modes = {each: each.training for own in (model, following) for each in own.modules()}
+    try:
+        answers = [own.eval()(example) for own in (model, following)]
+    except Exception:  # what fails here fails in training too, and is told there
+        return False
+    finally:
+        for each, training in modes.items():
+            each.training = training
+    if not all(isinstance(answer, Tensor) for answer in answers):
+        return False
+    one, other = answers
+    return bool(one.shape == other.shape and (one - other).abs().max() <= _SAME * one.abs().max())
