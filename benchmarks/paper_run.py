@@ -21,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bundles import pack, unpack
+from kept_answers import KeptMemory
 from paper_calls import Call, command_of, timed_together
 from triprune.core.budget import read_budget
 from triprune.errors import RunError, RunStoppedError, TripruneError
@@ -203,7 +204,11 @@ def open_pipeline(
     case = open_case(spec, [call], deadline)
     assert isinstance(case.trainer, ImageTrainer)
     # The slice ends cleanly, so a checkpoint every epoch would only cost time.
-    trainer = replace(case.trainer, checkpoint_every=settings.checkpoint_every)
+    trainer = replace(
+        case.trainer,
+        checkpoint_every=settings.checkpoint_every,
+        memory=KeptMemory(RUNS / "answers"),
+    )
     return Pipeline(sharing(replace(case, trainer=trainer)), Store(folder))
 
 

@@ -18,14 +18,17 @@ _PRODUCTS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
 
 class LowCopies:
-    """Runs ``model`` with copies in ``dtype`` in the place of its products' fp32 weights."""
+    """Runs ``model`` with copies in ``dtype`` in the place of its products' fp32 weights.
 
-    def __init__(self, model: nn.Module, dtype: torch.dtype) -> None:
+    Without a ``dtype`` there are no copies.
+    """
+
+    def __init__(self, model: nn.Module, dtype: torch.dtype | None) -> None:
         self._model = model
         self._wide: list[Tensor] = []
         self._low: list[Tensor] = []
         self._names: dict[str, Tensor] = {}
-        for name, weight in _weights(model).items():
+        for name, weight in _weights(model).items() if dtype is not None else ():
             low = self.stand_in(weight)
             if low is weight:
                 low = torch.empty_like(weight, dtype=dtype).requires_grad_(weight.requires_grad)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -38,7 +36,7 @@ def loss_of(logits: Tensor, labels: Tensor, recipe: Recipe, teacher: Tensor | No
 class Step:
     """Augment, forward, loss, backward, SGD; sums of loss and right answers stay on the device.
 
-    ``forward`` computes what ``model`` does, with the same parameters and buffers, faster.
+    ``forward`` is a fast way through ``model``, with the same parameters and buffers.
     """
 
     def __init__(
@@ -49,10 +47,10 @@ class Step:
         *,
         teaching: Teaching | None = None,
         ranks: Ranks,
-        forward: nn.Module | None = None,
+        forward: LowCopies | None = None,
     ) -> None:
         self.model, self.feed, self.ranks = model, feed, ranks
-        self._forward: Callable[[Tensor], Tensor] = model if forward is None else forward
+        self._forward = forward or LowCopies(model, product_format(recipe.precision))
         self._recipe, self._teaching = recipe, teaching
         self.device = feed.device
         self.precision: Precision = recipe.precision
@@ -64,10 +62,7 @@ class Step:
             weight_decay=recipe.weight_decay,
             loss_scale=self._loss_scale,
         )
-        self._slopes_of: Sequence[Tensor] = self.optimiser.parameters
-        if (low := product_format(recipe.precision)) is not None:
-            copies = LowCopies(model if forward is None else forward, low)
-            self._forward, self._slopes_of = copies, copies.stand_ins(self.optimiser.parameters)
+        self._slopes_of = self._forward.stand_ins(self.optimiser.parameters)
         self._affine = feed.affine()
         self.loss_sum = torch.zeros((), device=self.device)
         self.correct = torch.zeros((), dtype=torch.int64, device=self.device)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from triprune.errors import InputError
 from triprune.learning.evaluation import evaluating
 from triprune.learning.images import ImageSet, ImageStream, normalised, resize
+from triprune.learning.own_kernels import fast_forward
 from triprune.learning.precision import autocast, lay_out, memory_format, switches
 from triprune.learning.recipe import Recipe
 from triprune.learning.views import crops_of, show
@@ -76,6 +77,7 @@ def remember(teacher: nn.Module, images: ImageSet, recipe: Recipe) -> Answers:
     count, batch = views_of(images, recipe), max(1, _PIXELS_A_BATCH // images.images[0, 0].numel())
     table: Tensor | None = None  # filled in place: parts put together at the end would be it twice
     with evaluating(teacher), switches(recipe.precision, device):
+        answer = fast_forward(teacher, recipe, normalised(images.images[:2], affine, layout))
         for view in range(count):
             for first in range(0, len(images), batch):
                 part = images.images[first : first + batch]
@@ -83,7 +85,7 @@ def remember(teacher: nn.Module, images: ImageSet, recipe: Recipe) -> Answers:
                 seen = show(part, views, recipe.padding) if recipe.augment else part
                 inputs = normalised(seen, affine, layout)
                 with autocast(recipe.precision, device):
-                    said: Tensor = teacher(inputs)
+                    said = answer(inputs)
                 if table is None:
                     table = said.new_empty(count, len(images), said.shape[1])
                 table[view, first : first + batch] = said
@@ -113,10 +115,15 @@ class Memory:
             self._teacher = teacher
         key = images, device, recipe.augment, recipe.padding, recipe.precision, recipe.layout
         if key not in self._known:
-            asked = copy.deepcopy(teacher)
             with suppress(torch.OutOfMemoryError):
-                self._known[key] = remember(asked, images.to(device), recipe)
+                self._known[key] = self.ask(teacher, images, recipe, device)
         return self._known.get(key)
+
+    def ask(
+        self, teacher: nn.Module, images: ImageSet, recipe: Recipe, device: torch.device
+    ) -> Answers:
+        """Ask ``teacher``, which stays as it is."""
+        return remember(copy.deepcopy(teacher), images.to(device), recipe)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

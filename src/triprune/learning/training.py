@@ -31,7 +31,7 @@ from triprune.learning.memory import (
     memory_error,
     out_of_memory,
 )
-from triprune.learning.own_kernels import has_own_kernels, with_own_kernels
+from triprune.learning.own_kernels import fast_forward
 from triprune.learning.precision import (
     laid_out,
     lay_out,
@@ -154,15 +154,16 @@ class Training:
             teaching, size = Teaching(job.teacher, size), None
         place = self._device, size
         feed = feed_for(job.images, recipe, seed=job.seed, ranks=self._ranks, place=place)
-        own = recipe.kernels == "own" and has_own_kernels(self._device)
-        forward = self._forward() if own else None
+        forward = fast_forward(job.model, recipe, self._example())
         return Step(job.model, feed, recipe, teaching=teaching, ranks=self._ranks, forward=forward)
 
-    def _forward(self) -> nn.Module:
+    def _example(self) -> Tensor:
+        """Return numbers that are laid out as the model's inputs will be."""
         images, size = self._job.images, self._job.resolution_px or self._job.images.resolution_px
-        example = torch.randn(2, len(images.mean), size, size, device=self._device)
         layout = memory_format(self._recipe.layout, self._recipe.precision, self._device)
-        return with_own_kernels(self._job.model, example.contiguous(memory_format=layout))
+        shape = 2, len(images.mean), size, size
+        numbers = torch.linspace(-1, 1, math.prod(shape), device=self._device)
+        return numbers.view(shape).contiguous(memory_format=layout)
 
     def _epoch(
         self, engine: Engine, step: Step, validation: Inputs | None, epoch: int
