@@ -200,7 +200,8 @@ def cost(run: dict[str, Any]) -> str:
         spent = [(stage, seconds_of(run, stage)) for stage in STAGES]
         told = ", ".join(f"{stage} {seconds / 60:.1f}" for stage, seconds in spent if seconds)
         whole = sum(sum(call["seconds"].values()) for call in run["calls"])
-        lines.append(f"Wall-clock minutes: {whole / 60:.1f} in all ({told}).")
+        span = "in all" if any(at["test"] for at in run["budgets"]) else "so far"
+        lines.append(f"Wall-clock minutes: {whole / 60:.1f} {span} ({told}).")
         lines += [f"\n{machine}" for machine in dict.fromkeys(map(hardware, run["calls"]))]
         commands = "\n".join(dict.fromkeys(call["command"] for call in run["calls"]))
         lines.append(f"\n```sh\n{commands}\n```")

@@ -217,7 +217,7 @@ several GPUs at once have not been measured at all.**
 
 A run to a budget of {budget:.0%} has three chains of {rounds} rounds, then {choices} final
 fine-tunings (the joint choice and `--controls`, one seed). *paper* and *standard* are `--effort`:
-30 epochs a round and 60 at the end on ImageNet, or a quarter and a half of them.
+30 epochs a round and 60 at the end on ImageNet, or half of them.
 """
 
 REST = """

@@ -9,7 +9,14 @@ from torch.nn import functional
 from triprune.learning import own_kernels
 from triprune.learning.job import Job
 from triprune.learning.models import build_model
-from triprune.learning.own_kernels import OwnConv, OwnNorm, has_own_kernels, with_own_kernels
+from triprune.learning.own_kernels import (
+    OwnConv,
+    OwnNorm,
+    fast_forward,
+    trouble,
+    wanted,
+    with_own_kernels,
+)
 from triprune.learning.recipe import Recipe
 from triprune.learning.training import train
 
@@ -149,10 +156,70 @@ def test_by_the_kernels_a_norm_learns_the_same():
     OwnNorm(norm, rectified=False).by_kernels(x, None)
 
 
-def test_a_cpu_has_none_of_them(monkeypatch):
-    assert not has_own_kernels(torch.device("cpu"))
+@pytest.fixture(autouse=True)
+def untried():
+    """Let every test try the kernels anew."""
+    own_kernels.trouble.cache_clear()
+    yield
+    own_kernels.trouble.cache_clear()
+
+
+CUDA, CPU = torch.device("cuda"), torch.device("cpu")
+HERE = CUDA if torch.cuda.is_available() else CPU
+
+
+@pytest.mark.parametrize(
+    ("settings", "device", "asked"),
+    [
+        ({"precision": "fp16"}, CUDA, True),
+        ({"precision": "bf16"}, CUDA, True),
+        ({"precision": "bf16"}, CPU, False),
+        ({"precision": "tf32"}, CUDA, False),
+        ({"precision": "fp32"}, CUDA, False),
+        ({"precision": "fp16", "kernels": "torch"}, CUDA, False),
+    ],
+)
+def test_they_are_for_16_bits_on_a_gpu(settings, device, asked):
+    assert wanted(Recipe(**settings), device) is asked
+
+
+def test_kernels_are_tried_before_they_are_trusted():
+    assert trouble(HERE) is None
+
+
+def test_kernels_that_err_are_not_trusted(monkeypatch):
+    by_kernels = OwnConv.by_kernels
+    monkeypatch.setattr(OwnConv, "by_kernels", lambda self, x: 1.1 * by_kernels(self, x))
+    assert trouble(HERE) == "our own give other numbers here"
+
+
+def test_kernels_that_fail_are_told_and_left(monkeypatch, coloured_images, tiny_net):
+    def fail(self, x):
+        raise RuntimeError("Failed to find C compiler.\nPlease specify one")
+
+    monkeypatch.setattr(OwnConv, "by_kernels", fail)
+    assert trouble(HERE) == "our own do not run here (Failed to find C compiler.)"
+    monkeypatch.setattr("triprune.learning.training.wanted", lambda *_: True)
+    recipe = Recipe(epochs=1, batch_size=32, precision="fp32")
+    result = train(Job(tiny_net(), coloured_images(), recipe, device=HERE))
+    assert result.notes == (
+        "torch's kernels are used: our own do not run here (Failed to find C compiler.)",
+    )
+
+
+def test_without_triton_there_are_none(monkeypatch):
     monkeypatch.setattr(own_kernels, "find_spec", lambda name: None)
-    assert not has_own_kernels(torch.device("cuda"))
+    assert trouble(CUDA) == "Triton is not installed"
+
+
+def test_the_fast_way_goes_by_own_kernels_where_they_are_wanted(monkeypatch):
+    model = build_model("resnet20").train()
+    recipe = Recipe(precision="bf16")
+    assert not norms_of(fast_forward(model, recipe, IMAGES)._model)
+    monkeypatch.setattr(own_kernels, "wanted", lambda *_: True)
+    assert norms_of(fast_forward(model, recipe, IMAGES)._model)
+    monkeypatch.setattr(own_kernels, "trouble", lambda _: "none are here")
+    assert not norms_of(fast_forward(model, recipe, IMAGES)._model)
 
 
 def test_a_convolution_on_a_cpu_is_torch_s():
@@ -162,7 +229,7 @@ def test_a_convolution_on_a_cpu_is_torch_s():
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("precision", ["fp16", "tf32"])
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
 def test_a_training_by_own_kernels_follows_torch_s(coloured_images, precision):
     images = coloured_images(count=512, size=16)
     recipe = Recipe(epochs=2, batch_size=64, rate=0.01, precision=precision)
@@ -174,5 +241,6 @@ def test_a_training_by_own_kernels_follows_torch_s(coloured_images, precision):
         job = Job(model, images, replace(recipe, kernels=kernels), device="cuda")
         result = train(job)
         assert result.engine == "cuda graph"
+        assert result.notes == ()
         losses[kernels] = torch.tensor([each.loss for each in result.history])
     torch.testing.assert_close(losses["own"], losses["torch"], rtol=0.02, atol=0.01)

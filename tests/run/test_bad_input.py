@@ -111,9 +111,9 @@ def test_epochs_that_a_recipe_names_are_spent():
     named = Settings.from_mapping({"budget": 0.5, "recipe": {"round_epochs": 8}})
     assert named.spent_recipe.round_epochs == 8
     cut = Settings.from_mapping({"budget": 0.5, "recipe": {"round_epochs": 8}, "effort": "quick"})
-    assert cut.spent_recipe.round_epochs == 1
+    assert cut.spent_recipe.round_epochs == 2
     preset = Settings.from_mapping({"budget": 0.5, "recipe": "cifar10"})
-    assert (preset.effort, preset.spent_recipe.round_epochs) == ("standard", 10)
+    assert (preset.effort, preset.spent_recipe.round_epochs) == ("standard", 20)
 
 
 def test_a_config_that_is_not_there_is_told(tmp_path):

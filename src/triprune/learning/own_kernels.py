@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -28,12 +29,8 @@ _SUMS: tuple[Callable[..., Any] | str, ...] = (
     "add_",
 )
 _RELUS: tuple[Callable[..., Any] | str, ...] = (functional.relu, torch.relu, "relu", "relu_")
+_ALIKE = 1e-2  # of a tensor's size: what 16 bits may round
 _SAME = 1e-3  # of the largest answer: the two differ by nothing but the order of sums, if at all
-
-
-def has_own_kernels(device: torch.device) -> bool:
-    """Whether ``device`` can run them: a GPU, and Triton to compile for it."""
-    return device.type == "cuda" and find_spec("triton") is not None
 
 
 def fast_forward(model: nn.Module, recipe: Recipe, example: Tensor) -> LowCopies:
@@ -41,9 +38,46 @@ def fast_forward(model: nn.Module, recipe: Recipe, example: Tensor) -> LowCopies
 
     ``example`` is an input like those to come, on the model's device.
     """
-    own = recipe.kernels == "own" and has_own_kernels(example.device)
+    own = wanted(recipe, example.device) and trouble(example.device) is None
     followed = with_own_kernels(model, example) if own else model
     return LowCopies(followed, product_format(recipe.precision))
+
+
+def wanted(recipe: Recipe, device: torch.device) -> bool:
+    """Whether the recipe asks for them where they are faster: on a GPU, in 16 bits.
+
+    In TF32 they gained 2 % (docs/adr/0101), which compiling them would eat up.
+    """
+    low = product_format(recipe.precision) is not None
+    return recipe.kernels == "own" and device.type == "cuda" and low
+
+
+@cache
+def trouble(device: torch.device) -> str | None:
+    """Return why the kernels cannot be trusted on ``device``, after one try, or None: they can."""
+    if find_spec("triton") is None:
+        return "Triton is not installed"
+    try:
+        return None if _right(device) else "our own give other numbers here"
+    except Exception as error:  # no compiler, an old GPU, a Triton of another kind
+        return f"our own do not run here ({str(error).partition(chr(10))[0]})"
+
+
+def _right(device: torch.device) -> bool:
+    """Whether a convolution, a batch norm and their gradients are torch's, but for rounding."""
+    numbers = torch.linspace(0, 1e4, 2304, device=device).sin_()  # as good as random
+    image = numbers.view(2, 16, 12, 6).half().contiguous(memory_format=torch.channels_last)
+    weight = numbers.flip(0).view(16, 16, 3, 3).half()
+    conv = nn.Conv2d(16, 16, 3, padding=1, bias=False, device=device, dtype=torch.float16)
+    conv.weight = nn.Parameter(weight.contiguous(memory_format=torch.channels_last))
+    norm = nn.BatchNorm2d(16, device=device)
+    y = OwnNorm(norm, rectified=True).by_kernels(OwnConv(conv).by_kernels(image), image)
+    z = functional.relu(norm(conv(image)) + image)
+    parameters = [conv.weight, *norm.parameters()]
+    mine = torch.autograd.grad(y, parameters, image)
+    theirs = torch.autograd.grad(z, parameters, image)
+    pairs = zip((y.detach(), *mine), (z.detach(), *theirs), strict=True)
+    return all(bool((a - b).norm() <= _ALIKE * b.norm()) for a, b in pairs)
 
 
 def with_own_kernels(model: nn.Module, example: Tensor) -> nn.Module:
@@ -114,8 +148,12 @@ class OwnConv(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Convolve by the kernels, or as PyTorch does."""
         if x.is_cuda and _conv_kernels().suits(self.conv, x):
-            return _conv_kernels().convolve(x, self.conv.weight)
+            return self.by_kernels(x)
         return self.conv(x)
+
+    def by_kernels(self, x: Tensor) -> Tensor:
+        """Convolve by the kernels, which suit ``x``."""
+        return _conv_kernels().convolve(x, self.conv.weight)
 
 
 def _norm_kernels() -> Any:

@@ -31,7 +31,7 @@ from triprune.learning.memory import (
     memory_error,
     out_of_memory,
 )
-from triprune.learning.own_kernels import fast_forward
+from triprune.learning.own_kernels import fast_forward, trouble, wanted
 from triprune.learning.precision import (
     laid_out,
     lay_out,
@@ -119,13 +119,16 @@ class Training:
         if self._stream is not None:
             torch.cuda.current_stream(self._device).wait_stream(self._stream)
         finished = len(self._history) == self._recipe.epochs
-        notes = (() if reason is None else (reason,)) + self._notes_on_images()
+        notes = (() if reason is None else (reason,)) + self._notes()
         return TrainResult(self._job.model, tuple(self._history), finished, engine.label, notes)
 
-    def _notes_on_images(self) -> tuple[str, ...]:
+    def _notes(self) -> tuple[str, ...]:
         streams = [self._job.images, self._job.validation]
         found = [s.notes for s in streams if s is not None and not isinstance(s, ImageSet)]
-        return tuple(note for notes in found for note in notes)
+        told = tuple(note for notes in found for note in notes)
+        if wanted(self._recipe, self._device) and (why := trouble(self._device)) is not None:
+            told += (f"torch's kernels are used: {why}",)
+        return told
 
     def _prepare(self, layout: torch.memory_format) -> Step:
         job = self._job
