@@ -1,6 +1,6 @@
 """What one process asked a teacher, the next one finds on disk."""
 
-import sys
+import importlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,10 +19,8 @@ RECIPE = Recipe(precision="fp32")
 
 @pytest.fixture
 def kept(monkeypatch):
-    monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
-    import kept_answers
-
-    return kept_answers
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return importlib.import_module("kept_answers")
 
 
 def images(seed: int = 0) -> ImageSet:
