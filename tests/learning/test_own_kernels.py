@@ -8,6 +8,7 @@ from torch.nn import functional
 
 from triprune.learning import own_kernels
 from triprune.learning.job import Job
+from triprune.learning.low_copies import LowCopies
 from triprune.learning.models import build_model
 from triprune.learning.own_kernels import (
     OwnConv,
@@ -19,6 +20,7 @@ from triprune.learning.own_kernels import (
 )
 from triprune.learning.recipe import Recipe
 from triprune.learning.training import train
+from triprune.learning.zoo.resnet import CifarResNet
 
 IMAGES = torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 
@@ -225,6 +227,49 @@ def test_the_fast_way_goes_by_own_kernels_where_they_are_wanted(monkeypatch):
 def test_a_convolution_on_a_cpu_is_torch_s():
     conv = nn.Conv2d(3, 16, 3, padding=1, bias=False)
     assert torch.equal(OwnConv(conv)(IMAGES), conv(IMAGES))
+
+
+def test_gradients_by_own_kernels_are_torch_s(monkeypatch):
+    """The whole way, in the interpreter where there is no GPU: graph, copies and kernels."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        exact = CifarResNet(8).to(HERE).to(memory_format=torch.channels_last).train()
+    images = IMAGES[:, :, :8, :8].to(HERE).contiguous(memory_format=torch.channels_last)
+    torchs, ours = copy.deepcopy(exact), copy.deepcopy(exact)
+    true = slopes_of(exact, LowCopies(exact, None), images)
+    rounded = slopes_of(torchs, LowCopies(torchs, torch.float16), images)
+    counted = {"conv": 0, "norm": 0}
+    for kind, name in ((OwnConv, "conv"), (OwnNorm, "norm")):
+        monkeypatch.setattr(kind, "by_kernels", counting(kind.by_kernels, counted, name))
+    monkeypatch.setattr(own_kernels, "_on_gpu", lambda x: True)
+    mine = slopes_of(ours, LowCopies(with_own_kernels(ours, images), torch.float16), images)
+    assert counted == {"conv": 4, "norm": 7}  # the first convolution has three inputs, two stride
+    # Rounding may open or close a ReLU, and that changes every gradient before it.
+    assert error(mine, true) < 3 * error(rounded, true) + 0.01
+    for here, right in zip(ours.buffers(), exact.buffers(), strict=True):
+        torch.testing.assert_close(here, right, rtol=0.01, atol=0.001)
+
+
+def error(found, true):
+    """Return the mean over all tensors of how far they are off, relative to their size."""
+    pairs = zip(found, true, strict=True)
+    return float(torch.stack([(a - b).norm() / b.norm() for a, b in pairs]).mean())
+
+
+def slopes_of(model, forward, images):
+    low = any(each.dtype == torch.float16 for each in forward.stand_ins(list(model.parameters())))
+    with torch.autocast(HERE.type, dtype=torch.float16, cache_enabled=False, enabled=low):
+        loss = forward(images).float().square().sum()
+    found = torch.autograd.grad(loss, forward.stand_ins(list(model.parameters())))
+    return [each.float() for each in found]
+
+
+def counting(function, counted, name):
+    def count(*arguments):
+        counted[name] += 1
+        return function(*arguments)
+
+    return count
 
 
 @pytest.mark.gpu

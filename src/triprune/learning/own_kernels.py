@@ -119,7 +119,7 @@ class OwnNorm(nn.Module):
 
     def forward(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         """Compute both in as few kernels as can be, or as PyTorch does."""
-        if self.norm.training and x.is_cuda and _norm_kernels().suits(x, residual):
+        if self.norm.training and _on_gpu(x) and _norm_kernels().suits(x, residual):
             return self.by_kernels(x, residual)
         y = self.norm(x)
         y = y if residual is None else y + residual
@@ -147,13 +147,17 @@ class OwnConv(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Convolve by the kernels, or as PyTorch does."""
-        if x.is_cuda and _conv_kernels().suits(self.conv, x):
+        if _on_gpu(x) and _conv_kernels().suits(self.conv, x):
             return self.by_kernels(x)
         return self.conv(x)
 
     def by_kernels(self, x: Tensor) -> Tensor:
         """Convolve by the kernels, which suit ``x``."""
         return _conv_kernels().convolve(x, self.conv.weight)
+
+
+def _on_gpu(x: Tensor) -> bool:
+    return x.is_cuda
 
 
 def _norm_kernels() -> Any:
