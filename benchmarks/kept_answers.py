@@ -40,10 +40,14 @@ class KeptMemory(Memory):
 
 
 def name_of(teacher: nn.Module, images: ImageSet, recipe: Recipe) -> str:
-    """Return a name that is another one whenever an answer could be another one."""
+    """Return a name for these answers: by images, recipe, what the teacher prints and holds.
+
+    Other code may give other answers: empty the folder when it changes.
+    """
     asked = recipe.augment, recipe.padding, recipe.precision, recipe.layout, recipe.kernels
-    found = hashlib.sha256(json.dumps([digest(images), *asked]).encode())
+    found = hashlib.sha256(json.dumps([digest(images), *asked, repr(teacher)]).encode())
     for name, tensor in teacher.state_dict().items():
-        found.update(name.encode())
-        found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        numbers = tensor.detach().cpu().contiguous().reshape(-1)
+        found.update(numbers.view(torch.uint8).numpy().tobytes())
     return found.hexdigest()[:16]

@@ -54,8 +54,16 @@ def test_whatever_changes_an_answer_changes_the_name(kept):
         kept.name_of(teacher(), images(seed=1), RECIPE),
         *(
             kept.name_of(teacher(), images(), replace(RECIPE, **change))
-            for change in ({"augment": False}, {"padding": "reflect"}, {"precision": "bf16"})
+            for change in (
+                {"augment": False},
+                {"padding": "reflect"},
+                {"precision": "bf16"},
+                {"layout": "nchw"},
+                {"kernels": "torch"},
+            )
         ),
+        kept.name_of(teacher().append(nn.ReLU()), images(), RECIPE),
+        kept.name_of(teacher().bfloat16(), images(), RECIPE),
     ]
     assert len(set(names)) == len(names)
     assert kept.name_of(teacher(), images(), RECIPE) == names[0]

@@ -71,11 +71,30 @@ def test_layers_that_compute_with_their_weights_are_left_alone(layer):
         assert torch.equal(copies(IMAGES), layer(IMAGES))
 
 
-def test_shared_weights_have_one_copy():
-    layer = nn.Conv2d(3, 3, 3, padding=1)
-    model = nn.Sequential(layer, nn.ReLU(), layer)
+def test_shared_layers_and_weights_have_one_copy():
+    layer, other = nn.Conv2d(3, 3, 3, padding=1), nn.Conv2d(3, 3, 3, padding=1)
+    other.weight = layer.weight
+    model = nn.Sequential(layer, nn.ReLU(), layer, other)
     copies = LowCopies(model, torch.bfloat16)
-    with autocast():
-        mine, theirs = copies(IMAGES), model(IMAGES)
-    assert torch.equal(mine, theirs)
-    assert len({id(each) for each in copies.stand_ins(list(model.parameters()))}) == 2
+    for _ in range(3):
+        with autocast():
+            mine, theirs = copies(IMAGES), model(IMAGES)
+        assert torch.equal(mine, theirs)
+    assert len({id(each) for each in copies.stand_ins(list(model.parameters()))}) == 3
+    assert all(isinstance(each.weight, nn.Parameter) for each in (layer, other))
+    assert other.weight is layer.weight
+
+
+def test_a_weight_that_another_layer_holds_is_not_copied():
+    class Scaled(nn.Module):
+        def __init__(self, weight):
+            super().__init__()
+            self.weight = weight
+
+        def forward(self, x):
+            return x * self.weight.mean()
+
+    layer = nn.Conv2d(3, 3, 3, padding=1)
+    copies = LowCopies(nn.Sequential(layer, Scaled(layer.weight)), torch.bfloat16)
+    assert copies.stand_in(layer.weight) is layer.weight
+    assert copies.stand_in(layer.bias) is not layer.bias

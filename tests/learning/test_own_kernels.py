@@ -1,4 +1,5 @@
 import copy
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -15,7 +16,6 @@ from triprune.learning.own_kernels import (
     OwnNorm,
     fast_forward,
     trouble,
-    wanted,
     with_own_kernels,
 )
 from triprune.learning.recipe import Recipe
@@ -92,48 +92,38 @@ def test_whole_networks_compute_the_same(name):
     assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
+class Again(nn.Module):
+    """Uses a convolution and a norm twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 3, 3, padding=1), nn.BatchNorm2d(3)
+
+    def forward(self, x):
+        for _ in range(2):
+            x = self.norm(self.conv(x)).relu()
+        return x.mean((2, 3))
+
+
+def test_layers_that_are_used_twice_stay_one():
+    model = Again().train()
+    other = copy.deepcopy(model)
+    forward = LowCopies(with_own_kernels(model, IMAGES), torch.bfloat16)
+    for _ in range(3):
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+            assert torch.equal(forward(IMAGES), other(IMAGES))
+    assert isinstance(model.conv.weight, nn.Parameter)
+    assert model.conv.weight.dtype == torch.float32
+
+
 def test_the_model_stays_as_it_is():
     model = build_model("resnet20").eval()
     names = list(model.state_dict())
     with_own_kernels(model, IMAGES)
     assert list(model.state_dict()) == names
     assert not any(module.training for module in model.modules())
+    assert all(int(each) == 0 for name, each in model.named_buffers() if "num_batches" in name)
     assert not norms_of(model)
-
-
-class Forked(nn.Module):
-    """What it does depends on what it sees."""
-
-    def __init__(self):
-        super().__init__()
-        self.norm = nn.BatchNorm2d(3)
-
-    def forward(self, x):
-        return self.norm(x) if x.mean() > 0 else x
-
-
-class Fickle(nn.Module):
-    """What it does depends on the mode: a graph holds only one of the two."""
-
-    def __init__(self):
-        super().__init__()
-        self.norm = nn.BatchNorm2d(3)
-
-    def forward(self, x):
-        return self.norm(x).mean((2, 3)) * (2 if self.training else 1)
-
-
-@pytest.mark.parametrize("model", [Forked(), Fickle(), nn.Conv2d(3, 4, 3)])
-def test_what_cannot_be_followed_stays_whole(model):
-    assert with_own_kernels(model, IMAGES) is model
-
-
-def test_a_hook_on_a_block_is_not_lost():
-    model = build_model("resnet20")
-    handle = model.get_submodule("layer1.0").register_forward_hook(lambda *_: None)
-    assert with_own_kernels(model, IMAGES) is model
-    handle.remove()
-    assert with_own_kernels(model, IMAGES) is not model
 
 
 @pytest.mark.parametrize(
@@ -166,62 +156,122 @@ def untried():
     own_kernels.trouble.cache_clear()
 
 
-CUDA, CPU = torch.device("cuda"), torch.device("cpu")
-HERE = CUDA if torch.cuda.is_available() else CPU
-
-
-@pytest.mark.parametrize(
-    ("settings", "device", "asked"),
-    [
-        ({"precision": "fp16"}, CUDA, True),
-        ({"precision": "bf16"}, CUDA, True),
-        ({"precision": "bf16"}, CPU, False),
-        ({"precision": "tf32"}, CUDA, False),
-        ({"precision": "fp32"}, CUDA, False),
-        ({"precision": "fp16", "kernels": "torch"}, CUDA, False),
-    ],
-)
-def test_they_are_for_16_bits_on_a_gpu(settings, device, asked):
-    assert wanted(Recipe(**settings), device) is asked
+HERE = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+HALF = torch.float16
 
 
 def test_kernels_are_tried_before_they_are_trusted():
-    assert trouble(HERE) is None
+    assert trouble(HERE, HALF) is None
 
 
-def test_kernels_that_err_are_not_trusted(monkeypatch):
+def test_they_can_be_tried_where_nothing_learns():
+    with torch.no_grad(), torch.autocast(HERE.type, dtype=torch.bfloat16):
+        assert trouble(HERE, HALF) is None
+
+
+@pytest.mark.parametrize("kind", [OwnConv, OwnNorm])
+def test_kernels_that_err_are_not_trusted(monkeypatch, kind):
+    right = kind.by_kernels
+    monkeypatch.setattr(kind, "by_kernels", lambda self, *given: 1.1 * right(self, *given))
+    assert trouble(HERE, HALF) == "our own give other numbers here"
+
+
+def test_a_wrong_gradient_of_the_inputs_is_seen(monkeypatch):
+    def half(self, x):
+        return by_kernels(self, x / 2 + x.detach() / 2)
+
     by_kernels = OwnConv.by_kernels
-    monkeypatch.setattr(OwnConv, "by_kernels", lambda self, x: 1.1 * by_kernels(self, x))
-    assert trouble(HERE) == "our own give other numbers here"
+    monkeypatch.setattr(OwnConv, "by_kernels", half)
+    assert trouble(HERE, HALF) == "our own give other numbers here"
 
 
-def test_kernels_that_fail_are_told_and_left(monkeypatch, coloured_images, tiny_net):
+def test_why_kernels_fail_is_told(monkeypatch):
     def fail(self, x):
         raise RuntimeError("Failed to find C compiler.\nPlease specify one")
 
     monkeypatch.setattr(OwnConv, "by_kernels", fail)
-    assert trouble(HERE) == "our own do not run here (Failed to find C compiler.)"
-    monkeypatch.setattr("triprune.learning.training.wanted", lambda *_: True)
-    recipe = Recipe(epochs=1, batch_size=32, precision="fp32")
-    result = train(Job(tiny_net(), coloured_images(), recipe, device=HERE))
-    assert result.notes == (
-        "torch's kernels are used: our own do not run here (Failed to find C compiler.)",
-    )
+    assert trouble(HERE, HALF) == "our own do not run here (Failed to find C compiler.)"
+
+
+def test_a_full_gpu_is_no_lasting_trouble(monkeypatch):
+    def fail(self, x):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OwnConv, "by_kernels", fail)
+        with pytest.raises(torch.OutOfMemoryError):
+            trouble(HERE, HALF)
+    assert trouble(HERE, HALF) is None
 
 
 def test_without_triton_there_are_none(monkeypatch):
     monkeypatch.setattr(own_kernels, "find_spec", lambda name: None)
-    assert trouble(CUDA) == "Triton is not installed"
+    assert trouble(HERE, HALF) == "Triton is not installed"
 
 
-def test_the_fast_way_goes_by_own_kernels_where_they_are_wanted(monkeypatch):
+class GpuInput:
+    """Stands for an input on a GPU, where there is none."""
+
+    device = torch.device("cuda", 0)
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch):
+    """Let the fast way through a model be chosen as on a GPU, and followed on this machine."""
+    follow = with_own_kernels
+    monkeypatch.setattr(own_kernels, "trouble", lambda device, low: None)
+    monkeypatch.setattr(own_kernels, "with_own_kernels", lambda model, _: follow(model, IMAGES))
+    monkeypatch.setattr(own_kernels, "switches", lambda *_, **__: nullcontext())
+
+
+@pytest.mark.parametrize(
+    ("settings", "own"),
+    [
+        ({"precision": "fp16"}, True),
+        ({"precision": "bf16"}, True),
+        ({"precision": "tf32"}, False),
+        ({"precision": "fp32"}, False),
+        ({"precision": "fp16", "kernels": "torch"}, False),
+    ],
+)
+def test_they_are_for_16_bits_on_a_gpu(as_on_a_gpu, settings, own):
     model = build_model("resnet20").train()
-    recipe = Recipe(precision="bf16")
-    assert not norms_of(fast_forward(model, recipe, IMAGES)._model)
-    monkeypatch.setattr(own_kernels, "wanted", lambda *_: True)
-    assert norms_of(fast_forward(model, recipe, IMAGES)._model)
-    monkeypatch.setattr(own_kernels, "trouble", lambda _: "none are here")
-    assert not norms_of(fast_forward(model, recipe, IMAGES)._model)
+    forward, note = fast_forward(model, Recipe(**settings), GpuInput())
+    assert (bool(norms_of(forward._model)), note) == (own, None)
+    low = {each.dtype for each in forward.stand_ins(list(model.parameters()))}
+    assert (len(low) == 2) is own
+
+
+def test_a_cpu_trains_as_before():
+    model = build_model("resnet20").train()
+    forward, note = fast_forward(model, Recipe(precision="bf16"), IMAGES)
+    assert forward._model is model
+    assert note is None
+    own = list(model.parameters())
+    assert all(a is b for a, b in zip(forward.stand_ins(own), own, strict=True))
+
+
+def test_why_torch_s_kernels_are_used_is_told(as_on_a_gpu, monkeypatch):
+    model = build_model("resnet20").train()
+    handle = model.register_forward_hook(lambda *_: None)
+    forward, note = fast_forward(model, Recipe(precision="fp16"), GpuInput())
+    assert forward._model is model
+    assert note == "torch's kernels are used: the model has a hook"
+    handle.remove()
+    monkeypatch.setattr(own_kernels, "trouble", lambda device, low: "Triton is not installed")
+    forward, note = fast_forward(model, Recipe(precision="fp16"), GpuInput())
+    assert forward._model is model
+    assert note == "torch's kernels are used: Triton is not installed"
+
+
+def test_a_training_tells_why_torch_s_kernels_are_used(monkeypatch, coloured_images, tiny_net):
+    def slow(model, recipe, example):
+        return LowCopies(model, None), "torch's kernels are used: so it is"
+
+    monkeypatch.setattr("triprune.learning.training.fast_forward", slow)
+    recipe = Recipe(epochs=1, batch_size=32, precision="fp32")
+    result = train(Job(tiny_net(), coloured_images(), recipe, device="cpu"))
+    assert result.notes == ("torch's kernels are used: so it is",)
 
 
 def test_a_convolution_on_a_cpu_is_torch_s():
@@ -241,8 +291,11 @@ def test_gradients_by_own_kernels_are_torch_s(monkeypatch):
     counted = {"conv": 0, "norm": 0}
     for kind, name in ((OwnConv, "conv"), (OwnNorm, "norm")):
         monkeypatch.setattr(kind, "by_kernels", counting(kind.by_kernels, counted, name))
-    monkeypatch.setattr(own_kernels, "_on_gpu", lambda x: True)
-    mine = slopes_of(ours, LowCopies(with_own_kernels(ours, images), torch.float16), images)
+    own = with_own_kernels(ours, images)
+    for each in own.modules():
+        if isinstance(each, (OwnConv, OwnNorm)):
+            each.active = True
+    mine = slopes_of(ours, LowCopies(own, torch.float16), images)
     assert counted == {"conv": 4, "norm": 7}  # the first convolution has three inputs, two stride
     # Rounding may open or close a ReLU, and that changes every gradient before it.
     assert error(mine, true) < 3 * error(rounded, true) + 0.01
@@ -275,11 +328,14 @@ def counting(function, counted, name):
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("precision", ["fp16", "bf16"])
-def test_a_training_by_own_kernels_follows_torch_s(coloured_images, precision):
+def test_a_training_by_own_kernels_follows_torch_s(monkeypatch, coloured_images, precision):
     images = coloured_images(count=512, size=16)
     recipe = Recipe(epochs=2, batch_size=64, rate=0.01, precision=precision)
-    losses = {}
-    for kernels in ("own", "torch"):
+    losses, counted = {}, {"conv": 0, "norm": 0}
+    for kind, name in ((OwnConv, "conv"), (OwnNorm, "norm")):
+        monkeypatch.setattr(kind, "by_kernels", counting(kind.by_kernels, counted, name))
+    for kernels in ("torch", "own"):
+        assert counted["conv"] == counted["norm"] == 0
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
             model = build_model("resnet20", num_classes=3)
@@ -288,4 +344,5 @@ def test_a_training_by_own_kernels_follows_torch_s(coloured_images, precision):
         assert result.engine == "cuda graph"
         assert result.notes == ()
         losses[kernels] = torch.tensor([each.loss for each in result.history])
+    assert min(counted.values()) > 0
     torch.testing.assert_close(losses["own"], losses["torch"], rtol=0.02, atol=0.01)

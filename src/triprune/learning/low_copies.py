@@ -1,7 +1,7 @@
 """Owns the 16-bit copies of the weights that a step multiplies with; refuses other layers' weights.
 
 Autocast makes such a copy for every layer, one kernel each, and as many again for the gradients.
-Here all are made at once, and hold the same numbers.
+Here all are made at once, and hold the same numbers, as long as the model leaves autocast alone.
 """
 
 # pyright: reportPrivateImportUsage=false
@@ -51,14 +51,17 @@ class LowCopies:
             return self._model(inputs)
         with torch.no_grad():
             torch._foreach_copy_(self._low, self._wide)
-        return functional_call(self._model, self._names, (inputs,))
+        return functional_call(self._model, self._names, (inputs,), tie_weights=False)
 
 
 def _weights(model: nn.Module) -> dict[str, Tensor]:
-    return {
-        f"{owner}.{name}" if owner else name: weight
-        for owner, layer in model.named_modules(remove_duplicate=False)
-        if type(layer) in _PRODUCTS
-        for name, weight in layer.named_parameters(recurse=False)
-        if name in ("weight", "bias") and weight.dtype == torch.float32
-    }
+    """Return the weights of products by name, but for those that other layers hold, too."""
+    found: dict[str, Tensor] = {}
+    elsewhere: set[int] = set()
+    for owner, layer in model.named_modules():
+        for name, weight in layer.named_parameters(recurse=False):
+            if type(layer) not in _PRODUCTS or weight.dtype != torch.float32:
+                elsewhere.add(id(weight))
+            else:
+                found[f"{owner}.{name}" if owner else name] = weight
+    return {name: weight for name, weight in found.items() if id(weight) not in elsewhere}

@@ -2,7 +2,7 @@
 
 Batch norms are computed together with what follows them, and 3×3 convolutions of few channels by
 kernels that are made for few. The model itself stays as it is: what comes back shares its layers.
-Refuses to change what it cannot follow, and falls back on the model.
+Refuses to trust kernels that it has not tried.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
+from triprune.learning.following import NotFollowedError, graph_of, require_same
 from triprune.learning.low_copies import LowCopies
-from triprune.learning.precision import product_format
+from triprune.learning.precision import product_format, switches
 from triprune.learning.recipe import Recipe
 
 _SUMS: tuple[Callable[..., Any] | str, ...] = (
@@ -29,84 +30,86 @@ _SUMS: tuple[Callable[..., Any] | str, ...] = (
     "add_",
 )
 _RELUS: tuple[Callable[..., Any] | str, ...] = (functional.relu, torch.relu, "relu", "relu_")
-_ALIKE = 1e-2  # of a tensor's size: what 16 bits may round
-_SAME = 1e-3  # of the largest answer: the two differ by nothing but the order of sums, if at all
+_ALIKE = 0.03  # of a tensor's size: what 16 bits may round
 
 
-def fast_forward(model: nn.Module, recipe: Recipe, example: Tensor) -> LowCopies:
-    """Return the fastest way through ``model`` in the recipe's precision, inside ``autocast``.
+def fast_forward(model: nn.Module, recipe: Recipe, example: Tensor) -> tuple[LowCopies, str | None]:
+    """Return the fastest way through ``model``, and why it is not by our kernels where it could be.
 
-    ``example`` is an input like those to come, on the model's device.
+    ``example`` is an input like those to come, on the model's device. The way is for the mode that
+    the model is in, and for the inside of the recipe's ``autocast``.
     """
-    own = wanted(recipe, example.device) and trouble(example.device) is None
-    followed = with_own_kernels(model, example) if own else model
-    return LowCopies(followed, product_format(recipe.precision))
-
-
-def wanted(recipe: Recipe, device: torch.device) -> bool:
-    """Whether the recipe asks for them where they are faster: on a GPU, in 16 bits.
-
-    In TF32 they gained 2 % (docs/adr/0101), which compiling them would eat up.
-    """
-    low = product_format(recipe.precision) is not None
-    return recipe.kernels == "own" and device.type == "cuda" and low
+    low, device = product_format(recipe.precision), example.device
+    if recipe.kernels != "own" or device.type != "cuda" or low is None:
+        return LowCopies(model, None), None
+    index = torch.cuda.current_device() if device.index is None else device.index
+    reason = trouble(torch.device("cuda", index), low)
+    if reason is None:
+        try:
+            with switches("fp32", device, search=False):
+                return LowCopies(with_own_kernels(model, example), low), None
+        except NotFollowedError as error:
+            reason = str(error)
+    return LowCopies(model, None), f"torch's kernels are used: {reason}"
 
 
 @cache
-def trouble(device: torch.device) -> str | None:
+def trouble(device: torch.device, low: torch.dtype) -> str | None:
     """Return why the kernels cannot be trusted on ``device``, after one try, or None: they can."""
     if find_spec("triton") is None:
         return "Triton is not installed"
     try:
-        return None if _right(device) else "our own give other numbers here"
+        with torch.enable_grad(), torch.autocast(device.type, enabled=False):
+            return None if _right(device, low) else "our own give other numbers here"
+    except torch.OutOfMemoryError:
+        raise  # another time it may fit
     except Exception as error:  # no compiler, an old GPU, a Triton of another kind
         return f"our own do not run here ({str(error).partition(chr(10))[0]})"
 
 
-def _right(device: torch.device) -> bool:
+def _right(device: torch.device, low: torch.dtype) -> bool:
     """Whether a convolution, a batch norm and their gradients are torch's, but for rounding."""
     numbers = torch.linspace(0, 1e4, 2304, device=device).sin_()  # as good as random
-    image = numbers.view(2, 16, 12, 6).half().contiguous(memory_format=torch.channels_last)
-    weight = numbers.flip(0).view(16, 16, 3, 3).half()
-    conv = nn.Conv2d(16, 16, 3, padding=1, bias=False, device=device, dtype=torch.float16)
+    image = numbers.view(2, 16, 12, 6).to(low).contiguous(memory_format=torch.channels_last)
+    weight = numbers.flip(0).view(16, 16, 3, 3).to(low)
+    conv = nn.Conv2d(16, 16, 3, padding=1, bias=False, device=device, dtype=low)
     conv.weight = nn.Parameter(weight.contiguous(memory_format=torch.channels_last))
     norm = nn.BatchNorm2d(16, device=device)
+    inputs = [image.requires_grad_(), conv.weight, *norm.parameters()]
     y = OwnNorm(norm, rectified=True).by_kernels(OwnConv(conv).by_kernels(image), image)
     z = functional.relu(norm(conv(image)) + image)
-    parameters = [conv.weight, *norm.parameters()]
-    mine = torch.autograd.grad(y, parameters, image)
-    theirs = torch.autograd.grad(z, parameters, image)
+    given = image.detach()
+    mine, theirs = (torch.autograd.grad(each, inputs, given) for each in (y, z))
     pairs = zip((y.detach(), *mine), (z.detach(), *theirs), strict=True)
     return all(bool((a - b).norm() <= _ALIKE * b.norm()) for a, b in pairs)
 
 
-def with_own_kernels(model: nn.Module, example: Tensor) -> nn.Module:
-    """Return what computes as ``model`` does, in fewer and faster kernels.
+def with_own_kernels(model: nn.Module, example: Tensor) -> fx.GraphModule:
+    """Return what computes as ``model`` does in its present mode, in fewer and faster kernels.
 
-    ``example`` is an input on the model's device. Where the model's forward cannot be followed, or
-    gives other answers than its graph, ``model`` itself comes back.
+    The graph is held against the model by torch's kernels: ours are another question.
     """
-    if any(module._forward_hooks or module._forward_pre_hooks for module in _seen_through(model)):
-        return model  # a graph would not call them
-    try:
-        graph = fx.Tracer().trace(model)
-    except Exception:  # the user's code may raise anything at a proxy
-        return model
-    following = fx.GraphModule(model, graph)
+    following = graph_of(model)
+    graph = following.graph
     for node in [each for each in graph.nodes if _calls(following, each, nn.Identity)]:
         node.replace_all_uses_with(node.args[0])
         graph.erase_node(node)
-    norms = [node for node in graph.nodes if _is_norm(following, node)]
-    for node in norms:
+    for node in [each for each in graph.nodes if _is_norm(following, each)]:
         _join(following, node)
     for node in [each for each in graph.nodes if _calls(following, each, nn.Conv2d)]:
-        conv = following.get_submodule(str(node.target))
-        assert isinstance(conv, nn.Conv2d)
-        following.add_submodule(name := f"{node.name}_own", OwnConv(conv))
+        name = f"{node.target}_own".replace(".", "_")  # called twice, it is still one layer
+        if not hasattr(following, name):
+            conv = following.get_submodule(str(node.target))
+            assert isinstance(conv, nn.Conv2d)
+            following.add_submodule(name, OwnConv(conv))
         node.target = name
     following.recompile()
     following.delete_all_unused_submodules()
-    return following if norms and _agree(model, following, example) else model
+    require_same(model, following, example)
+    for each in following.modules():
+        if isinstance(each, (OwnNorm, OwnConv)):
+            each.active = example.is_cuda
+    return following
 
 
 class OwnNorm(nn.Module):
@@ -116,10 +119,11 @@ class OwnNorm(nn.Module):
         super().__init__()
         self.norm = norm
         self.rectified = rectified
+        self.active = False
 
-    def forward(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, residual: Any = None) -> Tensor:
         """Compute both in as few kernels as can be, or as PyTorch does."""
-        if self.norm.training and _on_gpu(x) and _norm_kernels().suits(x, residual):
+        if self.active and self.norm.training and _norm_kernels().suits(x, residual):
             return self.by_kernels(x, residual)
         y = self.norm(x)
         y = y if residual is None else y + residual
@@ -144,20 +148,17 @@ class OwnConv(nn.Module):
     def __init__(self, conv: nn.Conv2d) -> None:
         super().__init__()
         self.conv = conv
+        self.active = False
 
     def forward(self, x: Tensor) -> Tensor:
         """Convolve by the kernels, or as PyTorch does."""
-        if _on_gpu(x) and _conv_kernels().suits(self.conv, x):
+        if self.active and _conv_kernels().suits(self.conv, x):
             return self.by_kernels(x)
         return self.conv(x)
 
     def by_kernels(self, x: Tensor) -> Tensor:
         """Convolve by the kernels, which suit ``x``."""
         return _conv_kernels().convolve(x, self.conv.weight)
-
-
-def _on_gpu(x: Tensor) -> bool:
-    return x.is_cuda
 
 
 def _norm_kernels() -> Any:
@@ -170,13 +171,6 @@ def _conv_kernels() -> Any:
     from triprune.learning.kernels import conv
 
     return conv
-
-
-def _seen_through(model: nn.Module) -> list[nn.Module]:
-    tracer = fx.Tracer()
-    return [
-        m for name, m in model.named_modules() if not name or not tracer.is_leaf_module(m, name)
-    ]
 
 
 def _calls(owner: nn.Module, node: fx.Node, kind: type[nn.Module]) -> bool:
@@ -234,20 +228,3 @@ def _is_relu(owner: nn.Module, node: fx.Node) -> bool:
     if node.op == "call_module":
         return _calls(owner, node, nn.ReLU)
     return node.op in ("call_function", "call_method") and node.target in _RELUS
-
-
-@torch.no_grad()
-def _agree(model: nn.Module, following: nn.Module, example: Tensor) -> bool:
-    """Whether both give the same answers in evaluation; each module is put back in its mode."""
-    modes = {each: each.training for own in (model, following) for each in own.modules()}
-    try:
-        answers = [own.eval()(example) for own in (model, following)]
-    except Exception:  # what fails here fails in training too, and is told there
-        return False
-    finally:
-        for each, training in modes.items():
-            each.training = training
-    if not all(isinstance(answer, Tensor) for answer in answers):
-        return False
-    one, other = answers
-    return bool(one.shape == other.shape and (one - other).abs().max() <= _SAME * one.abs().max())

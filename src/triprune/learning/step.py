@@ -9,7 +9,7 @@ from torch.nn import functional
 from triprune.learning.feed import Feed
 from triprune.learning.images import normalised
 from triprune.learning.low_copies import LowCopies
-from triprune.learning.precision import FP16_LOSS_SCALE, autocast, memory_format, product_format
+from triprune.learning.precision import FP16_LOSS_SCALE, autocast, memory_format
 from triprune.learning.ranks import Ranks
 from triprune.learning.recipe import Precision, Recipe
 from triprune.learning.sgd import Sgd
@@ -50,7 +50,7 @@ class Step:
         forward: LowCopies | None = None,
     ) -> None:
         self.model, self.feed, self.ranks = model, feed, ranks
-        self._forward = forward or LowCopies(model, product_format(recipe.precision))
+        self._forward = forward or LowCopies(model, None)
         self._recipe, self._teaching = recipe, teaching
         self.device = feed.device
         self.precision: Precision = recipe.precision

@@ -77,7 +77,8 @@ def remember(teacher: nn.Module, images: ImageSet, recipe: Recipe) -> Answers:
     count, batch = views_of(images, recipe), max(1, _PIXELS_A_BATCH // images.images[0, 0].numel())
     table: Tensor | None = None  # filled in place: parts put together at the end would be it twice
     with evaluating(teacher), switches(recipe.precision, device):
-        answer = fast_forward(teacher, recipe, normalised(images.images[:2], affine, layout))
+        few = normalised(images.images[:2], affine, layout)
+        answer, _ = fast_forward(teacher, recipe, few)
         for view in range(count):
             for first in range(0, len(images), batch):
                 part = images.images[first : first + batch]
@@ -113,7 +114,8 @@ class Memory:
         if teacher is not self._teacher:
             self._known.clear()
             self._teacher = teacher
-        key = images, device, recipe.augment, recipe.padding, recipe.precision, recipe.layout
+        shown = recipe.augment, recipe.padding
+        key = images, device, *shown, recipe.precision, recipe.layout, recipe.kernels
         if key not in self._known:
             with suppress(torch.OutOfMemoryError):
                 self._known[key] = self.ask(teacher, images, recipe, device)

@@ -31,7 +31,7 @@ from triprune.learning.memory import (
     memory_error,
     out_of_memory,
 )
-from triprune.learning.own_kernels import fast_forward, trouble, wanted
+from triprune.learning.own_kernels import fast_forward
 from triprune.learning.precision import (
     laid_out,
     lay_out,
@@ -76,6 +76,7 @@ class Training:
         self._watchers = Watchers(watchers if self._ranks.leads else ())
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._history: list[EpochRecord] = []
+        self._by_torch: str | None = None
 
     def run(self) -> Generator[None, None, TrainResult]:
         """Train; gives way after every launched step, and at least once an epoch."""
@@ -126,19 +127,17 @@ class Training:
         streams = [self._job.images, self._job.validation]
         found = [s.notes for s in streams if s is not None and not isinstance(s, ImageSet)]
         told = tuple(note for notes in found for note in notes)
-        if wanted(self._recipe, self._device) and (why := trouble(self._device)) is not None:
-            told += (f"torch's kernels are used: {why}",)
-        return told
+        return told if self._by_torch is None else (*told, self._by_torch)
 
     def _prepare(self, layout: torch.memory_format) -> Step:
         job = self._job
         if isinstance(job.teacher, nn.Module):
             lay_out(job.teacher.to(self._device).eval(), layout)
+        job.model.train()  # a way through it holds for one mode
         step = self._step(self._recipe)
         if job.checkpoint is not None and (saved := place(job.checkpoint)).exists():
             self._history = resume(step, saved, self._facts())
         self._ranks.require_same(len(self._history), f"epochs of {job.name} that were saved")
-        job.model.train()
         return step
 
     def _validation(self) -> Inputs | None:
@@ -157,7 +156,7 @@ class Training:
             teaching, size = Teaching(job.teacher, size), None
         place = self._device, size
         feed = feed_for(job.images, recipe, seed=job.seed, ranks=self._ranks, place=place)
-        forward = fast_forward(job.model, recipe, self._example())
+        forward, self._by_torch = fast_forward(job.model, recipe, self._example())
         return Step(job.model, feed, recipe, teaching=teaching, ranks=self._ranks, forward=forward)
 
     def _example(self) -> Tensor:

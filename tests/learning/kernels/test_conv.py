@@ -46,6 +46,13 @@ def test_a_gradient_that_arrives_in_another_layout_is_taken_too(draw):
     assert torch.equal(there, here)
 
 
+def test_an_output_too_large_for_the_indices_is_refused():
+    x = torch.empty(1, 8, 5800, 5800, dtype=torch.float16, device="meta")
+    x = x.to(memory_format=torch.channels_last)
+    assert suits(conv_of(8, 16), x)
+    assert not suits(conv_of(8, 64), x)
+
+
 def conv_of(inputs=16, outputs=16, size=3, **settings):
     settings = {"padding": 1, "bias": False} | settings
     made = nn.Conv2d(inputs, outputs, size, **settings).half()

@@ -60,12 +60,31 @@ def test_the_same_numbers_give_the_same_bits(draw):
     assert all(torch.equal(*both) for both in zip(once(), once(), strict=True))
 
 
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # of the interpreter's numpy
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+@pytest.mark.parametrize("rectified", [False, True])
+def test_what_is_no_number_shows(draw, wrong, rectified):
+    """A ReLU that made zeros of it would hide that a training diverged."""
+    x = draw(2, 8, 4, 4)
+    x[0, 3, 1, 1] = wrong
+    x.requires_grad_()
+    one = torch.ones(8, device=x.device)
+    norm, _ = norm_of(8, draw)
+    y = normalise(x, None, (one, one), norm, rectified=rectified)
+    assert bool(y[:, 3].isnan().all())
+    assert bool(y[:, 4].isfinite().all())
+    assert not bool(norm.running_var[3].isfinite())
+    (slope,) = torch.autograd.grad(y, x, torch.ones_like(y))
+    assert bool(slope[:, 3].isnan().all())
+
+
 def test_what_the_kernels_are_for(draw):
     x = draw(2, 8, 4, 4)
     assert suits(x, None)
     assert suits(x, x)
     assert not suits(x, x.half())
     assert not suits(x, x[:, :, :1, :1])
+    assert not suits(x, 3)
     assert not suits(x, x.contiguous())
     assert not suits(x.contiguous(), None)
     assert not suits(x[0], None)

@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-from triprune.learning.kernels.tiling import in_nhwc, tile_of, vector_of
+from triprune.learning.kernels.tiling import LARGEST, in_nhwc, tile_of, vector_of
 
 _MOST_PARTS = 256  # into which the pixels are divided to add up the gradient of the weights
 _ROWS_A_PART = 256  # at least
@@ -149,12 +149,14 @@ def suits(conv: nn.Conv2d, x: Tensor) -> bool:
         and x.dtype == conv.weight.dtype
         and x.dtype in (torch.float16, torch.bfloat16)
         and in_nhwc(x, conv.weight)
+        and x.numel() // conv.in_channels * conv.out_channels < LARGEST
     )
 
 
 def convolve(x: Tensor, weight: Tensor) -> Tensor:
     """Return the 3×3 convolution of ``x``, as large as ``x``; both in NHWC."""
-    return _Convolve.apply(x, weight)  # pyright: ignore[reportReturnType]
+    with torch.cuda.device_of(x):  # a kernel is launched on the current device
+        return _Convolve.apply(x, weight)  # pyright: ignore[reportReturnType]
 
 
 class _Convolve(torch.autograd.Function):

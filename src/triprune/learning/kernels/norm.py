@@ -66,8 +66,8 @@ def _sum_columns(
         if backward:
             slope = tl.load(given + place, mask=inside, other=0.0)
             if rectified:
-                passed = tl.load(output + place, mask=inside, other=0.0) > 0
-                slope = tl.where(passed, slope, 0.0).to(slope.dtype)
+                closed = tl.load(output + place, mask=inside, other=0.0) <= 0
+                slope = tl.where(closed, 0.0, slope).to(slope.dtype)
             if keeps:
                 tl.store(kept + place, slope, mask=inside)
             slope = slope.to(tl.float32)
@@ -121,7 +121,8 @@ def _normalise(
     real = channel < channels
     total, squares = _totals(sums, channels, channel, real, parts)
     away = total / rows  # of the mean from the first row
-    variance = tl.maximum(squares / rows - away * away, 0.0)
+    variance = squares / rows - away * away
+    variance = tl.where(variance < 0, 0.0, variance)
     centre = tl.load(x + channel, mask=real, other=0.0).to(tl.float32) + away
     one_over = 1.0 / tl.sqrt(variance + eps)
     if tl.program_id(0) == 0:
@@ -142,7 +143,7 @@ def _normalise(
     if added:
         value += tl.load(residual + place, mask=inside, other=0.0).to(tl.float32)
     if rectified:
-        value = tl.maximum(value, 0.0)
+        value = tl.where(value < 0, 0.0, value)  # a maximum would swallow NaN
     tl.store(output + place, value.to(output.dtype.element_ty), mask=inside)
 
 
@@ -183,8 +184,8 @@ def _pass_back(
     place = row[:, None] * channels + channel[None, :]
     slope = tl.load(given + place, mask=inside, other=0.0).to(tl.float32)
     if rectified:
-        passed = tl.load(output + place, mask=inside, other=0.0) > 0
-        slope = tl.where(passed, slope, 0.0)
+        closed = tl.load(output + place, mask=inside, other=0.0) <= 0
+        slope = tl.where(closed, 0.0, slope)
     value = tl.load(x + place, mask=inside, other=0.0).to(tl.float32) - centre[None, :]
     slope = (slope - common[None, :] - value * along[None, :]) * factor[None, :]
     tl.store(slope_x + place, slope.to(slope_x.dtype.element_ty), mask=inside)
@@ -200,11 +201,12 @@ class Norm:
     eps: float
 
 
-def suits(x: Tensor, residual: Tensor | None) -> bool:
+def suits(x: Tensor, residual: object) -> bool:
     """Whether the kernels can take ``x``, and ``residual`` beside it."""
     other = x if residual is None else residual
-    alike = other.shape == x.shape and other.dtype == x.dtype
-    return alike and x.is_floating_point() and in_nhwc(x, other) and x.numel() > x.shape[1]
+    if not isinstance(other, Tensor) or other.shape != x.shape or other.dtype != x.dtype:
+        return False
+    return x.is_floating_point() and in_nhwc(x, other) and x.numel() > x.shape[1]
 
 
 def normalise(
@@ -216,7 +218,8 @@ def normalise(
     rectified: bool,
 ) -> Tensor:
     """Return the batch norm of ``x`` in training, plus ``residual``, behind a ReLU if so asked."""
-    return _Normalise.apply(x, residual, *affine, norm, rectified)  # pyright: ignore[reportReturnType]
+    with torch.cuda.device_of(x):  # a kernel is launched on the current device
+        return _Normalise.apply(x, residual, *affine, norm, rectified)
 
 
 class _Normalise(torch.autograd.Function):
@@ -231,8 +234,8 @@ class _Normalise(torch.autograd.Function):
         rectified: bool,
     ) -> Tensor:
         tiles = _Tiles.of(x)
-        mean, scatter = torch.empty_like(weight), torch.empty_like(weight)
-        sums = weight.new_empty(tiles.sums)
+        mean, scatter = (x.new_empty(tiles.channels, dtype=torch.float32) for _ in range(2))
+        sums = x.new_empty(tiles.sums, dtype=torch.float32)
         output = torch.empty_like(x)
         _sum_columns[tiles.adders](
             x,
@@ -277,7 +280,7 @@ class _Normalise(torch.autograd.Function):
         given = slopes[0].contiguous(memory_format=torch.channels_last)
         rectified = output is not None
         tiles = _Tiles.of(x)
-        sums = weight.new_empty(tiles.sums)
+        sums = x.new_empty(tiles.sums, dtype=torch.float32)
         keeps = ctx.added and rectified
         kept = torch.empty_like(x) if keeps else given
         _sum_columns[tiles.adders](

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 _MOST_IDLE = 1.25  # channels that programs make room for, over those that are there
-_LARGEST = 2**31  # numbers that 32-bit indices can tell apart
+LARGEST = 2**31  # numbers that 32-bit indices can tell apart
 
 
 def in_nhwc(*tensors: Tensor) -> bool:
     """Whether all are N×C×H×W, held in NHWC, and small enough for the kernels' indices."""
     return all(
         each.dim() == 4
-        and each.numel() < _LARGEST
+        and each.numel() < LARGEST
         and each.is_contiguous(memory_format=torch.channels_last)
         for each in tensors
     )
