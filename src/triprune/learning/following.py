@@ -76,9 +76,7 @@ def _tried(
             torch.default_generator.manual_seed(0)
             for device in devices:
                 torch.cuda.default_generators[device.index].manual_seed(0)
-            answer: Any = runs(example)
-            if not isinstance(answer, Tensor):
-                raise NotFollowedError("its answer is no tensor")
+            answer = _answer(runs, example)
             slopes: list[Tensor | None] = [None] * len(parameters)
             if answer.requires_grad:
                 loss = answer.float().square().sum()
@@ -88,6 +86,19 @@ def _tried(
         with torch.no_grad():
             for buffer, copy in buffers:
                 buffer.copy_(copy)
+
+
+def _answer(runs: nn.Module, example: Tensor) -> Tensor:
+    try:
+        answer: Any = runs(example)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # it may ask for more images than the example's two
+        reason = str(error).partition("\n")[0]
+        raise NotFollowedError(f"it fails on {len(example)} images ({reason})") from error
+    if not isinstance(answer, Tensor):
+        raise NotFollowedError("its answer is no tensor")
+    return answer
 
 
 @contextmanager
