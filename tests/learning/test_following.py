@@ -1,10 +1,12 @@
 """What a graph cannot hold is found out, and the model is left as it was."""
 
 import copy
+import random
+from types import MethodType
 
 import pytest
 import torch
-from torch import nn
+from torch import fx, nn
 from torch.nn import functional
 
 from triprune.learning.following import NotFollowedError, graph_of, require_same
@@ -81,6 +83,65 @@ class Borrowing(Net):
         return y * self.conv.weight.mean()
 
 
+class Averaging(Net):
+    """Keeps a moving mean in the usual way: the decay touches no input."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.ones(4))
+
+    def between(self, y):
+        self.mean.mul_(0.9).add_(0.1 * y.detach().mean((0, 2, 3)))
+        return y
+
+
+class AveragingApart(Averaging):
+    def between(self, y):
+        with torch.no_grad():
+            self.mean.copy_(0.9 * self.mean + 0.1 * y.mean((0, 2, 3)))
+        return y
+
+
+class Replacing(Averaging):
+    def between(self, y):
+        self.mean = 0.9 * self.mean + 0.1 * y.detach().mean((0, 2, 3))
+        return y
+
+
+class Tossing(Net):
+    def between(self, y):
+        return y if random.random() > 0.1 else 2 * y
+
+
+class TossingTensors(Net):
+    def between(self, y):
+        return y if torch.rand(1).item() > 0.1 else 2 * y
+
+
+class Noting(Net):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def between(self, y):
+        self.seen.append(y.detach().mean())
+        return y
+
+
+class GatedBehindZeros(Net):
+    """What the gate learns is hidden by a head of zeros."""
+
+    def __init__(self):
+        super().__init__()
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def between(self, y):
+        with torch.no_grad():
+            gate = torch.sigmoid(y)
+        return y * gate
+
+
 class Demanding(Net):
     def between(self, y):
         return y.view(7, -1, 4, 6, 6).mean(1)
@@ -101,21 +162,31 @@ class Listing(Net):
         (Counting, "its forward changes its attributes"),
         (Precise, "changes the precision of a part of itself"),
         (Borrowing, r"conv\.weight is used outside of its layer"),
+        (Averaging, "its forward changes a buffer unseen"),
+        (AveragingApart, "its graph leaves other buffers"),
+        (Replacing, "its forward changes its attributes"),
+        (Tossing, "it draws random numbers outside of its graph"),
+        (TossingTensors, "it draws random numbers outside of its graph"),
+        (Noting, "its forward changes its attributes"),
+        (GatedBehindZeros, "its graph gives other gradients"),
         (Demanding, r"it fails on 4 images \(shape"),
         (Listing, "its answer is no tensor"),
     ],
 )
 def test_what_a_graph_cannot_hold_is_refused(kind, reason):
     model = kind().train()
-    before, attributes = copy.deepcopy(model.state_dict()), list(vars(model))
-    random = torch.get_rng_state()
+    before, attributes = copy.deepcopy(model.state_dict()), dict(vars(model))
+    states = random.getstate(), torch.get_rng_state()
     with pytest.raises(NotFollowedError, match=reason):
         require_same(model, graph_of(model), IMAGES)
     after = model.state_dict()
     assert all(torch.equal(after[name], before[name]) for name in before)
-    assert [name for name in vars(model) if name not in (*attributes, "last", "calls")] == []
-    assert not any(isinstance(value, torch.fx.Proxy) for value in vars(model).values())
-    assert torch.equal(torch.get_rng_state(), random)
+    assert vars(model).keys() == attributes.keys()
+    assert all(value is attributes[name] for name, value in vars(model).items())
+    assert getattr(model, "seen", []) == []
+    assert not any(buffer.requires_grad for buffer in model.buffers())
+    assert random.getstate() == states[0]
+    assert torch.equal(torch.get_rng_state(), states[1])
     assert torch.autocast.__enter__.__name__ == "__enter__"
 
 
@@ -158,6 +229,24 @@ def test_a_hook_is_not_lost(place, kind):
         graph_of(model)
     handle.remove()
     graph_of(model)
+
+
+@pytest.mark.parametrize("place", ["", "conv"])
+def test_a_forward_that_was_set_on_a_module_is_not_lost(place):
+    model = Net()
+    module = model.get_submodule(place)
+    module.forward = MethodType(lambda self, x: 2 * type(self).forward(self, x), module)
+    with pytest.raises(NotFollowedError, match=f"^{place or 'the model'} has a forward of its own"):
+        graph_of(model)
+
+
+def test_unusual_attributes_are_left_as_they_are():
+    model = Net().train()
+    model.settings = fx.immutable_collections.immutable_dict(a=1)
+    model.register_buffer("wide", torch.ones(1, 1).expand(2, 5))
+    require_same(model, graph_of(model), IMAGES)
+    assert model.settings == {"a": 1}
+    assert model.wide.shape == (2, 5)
 
 
 def test_hooks_that_a_graph_calls_and_our_own_are_no_obstacle():

@@ -85,6 +85,12 @@ def test_shared_layers_and_weights_have_one_copy():
     assert other.weight is layer.weight
 
 
+def test_a_hook_on_a_gradient_is_not_lost():
+    layer = nn.Conv2d(3, 3, 3, padding=1)
+    layer.weight.register_hook(lambda slope: 0 * slope)
+    assert LowCopies(layer, torch.bfloat16).stand_in(layer.weight) is layer.weight
+
+
 def test_a_weight_that_another_layer_holds_is_not_copied():
     class Scaled(nn.Module):
         def __init__(self, weight):

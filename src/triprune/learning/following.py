@@ -1,22 +1,31 @@
 """Owns a model's forward pass as a graph that may be rewritten; refuses graphs that do otherwise.
 
 A graph holds what one pass did, in the mode that the model is in. What it cannot hold (decisions,
-hooks, gradients of the author's own, state in Python) is found out, and the model is then not
-followed. The model stays as it is.
+hooks, gradients of the author's own, state and randomness in Python) is found out, and the model is
+then not followed. The model stays as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 
+from triprune.learning.keeping import (
+    attributes_kept,
+    draws_kept,
+    same_objects,
+    state_of,
+    tensors_kept,
+)
+
 _ALIKE = 0.1  # of a gradient's size; where a path is lost or gained it is all of it
 _NOISE = 1e-3  # of the largest gradient: some are zero but for rounding
-_SAME = 1e-3  # of the largest answer
+_SAME = 1e-3  # of the largest number, in answers and buffers
 _REPLACED = (nn.BatchNorm2d, nn.Conv2d, nn.ReLU, nn.Identity)  # leaves whose calls may go
 _PRODUCTS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
@@ -27,35 +36,57 @@ class NotFollowedError(Exception):
 
 def graph_of(model: nn.Module) -> fx.GraphModule:
     """Return the graph of the model's forward in its present mode, sharing the model's layers."""
-    if (name := _hooked(model)) is not None:
-        raise NotFollowedError(f"{name} has a hook")
-    with attributes_kept(model), _refusing_autocast():
+    for name, module in model.named_modules():
+        if _has_lost_hooks(module, name):
+            raise NotFollowedError(f"{name or 'the model'} has a hook")
+        if "forward" in vars(module):
+            raise NotFollowedError(f"{name or 'the model'} has a forward of its own")
+    buffers, numbers = list(model.buffers()), _clones(model)
+    with (
+        attributes_kept(model),
+        tensors_kept(model),
+        draws_kept() as drew,
+        _refusing_autocast(),
+    ):
         try:
-            graph = fx.Tracer().trace(model)
-            following = fx.GraphModule(model, graph)
+            following = fx.GraphModule(model, fx.Tracer().trace(model))
         except Exception as error:  # the user's code may raise anything at a proxy
             reason = str(error).partition("\n")[0]
             raise NotFollowedError(f"its forward cannot be traced ({reason})") from error
-    layers = {id(p) for m in model.modules() if isinstance(m, _PRODUCTS) for p in m.parameters()}
-    for node in graph.nodes:
+        if not all(map(torch.equal, buffers, numbers)):
+            raise NotFollowedError("its forward changes a buffer unseen")
+    if any(drew):
+        raise NotFollowedError("it draws random numbers outside of its graph")
+    layers = {id(p) for m in model.modules() if type(m) in _PRODUCTS for p in m.parameters()}
+    for node in following.graph.nodes:
         if node.op == "get_attr" and id(_attribute(following, str(node.target))) in layers:
             raise NotFollowedError(f"{node.target} is used outside of its layer")
     return following
 
 
 def require_same(model: nn.Module, following: nn.Module, example: Tensor) -> None:
-    """Refuse a graph with other answers, or in training other gradients, than the model's."""
-    before = _state(model)
-    own = _tried(model, model, example)
-    if _state(model) != before:
-        raise NotFollowedError("its forward changes its attributes")
-    other = _tried(following, model, example)
-    if own[0].shape != other[0].shape or own[0].dtype != other[0].dtype:
+    """Refuse a graph that answers, learns or keeps books otherwise than the model.
+
+    Parameters that are zero are set to other numbers for the time: they would hide what is behind.
+    """
+    with attributes_kept(model), tensors_kept(model):
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if not bool(parameter.any()):
+                    parameter.fill_(0.1)
+        before = state_of(model)
+        own = _passed(model, model, example)
+        if not same_objects(state_of(model), before):
+            raise NotFollowedError("its forward changes its attributes")
+        other = _passed(following, model, example)
+    if own.answer.shape != other.answer.shape or own.answer.dtype != other.answer.dtype:
         raise NotFollowedError("its graph gives answers of another kind")
-    if not bool((own[0] - other[0]).abs().max() <= _SAME * own[0].abs().max()):
+    if not _close(own.answer, other.answer):
         raise NotFollowedError("its graph gives other answers")
-    sizes = [0.0 if slope is None else float(slope.norm()) for slope in own[1]]
-    for mine, theirs, size in zip(own[1], other[1], sizes, strict=True):
+    if not all(map(_close, own.buffers, other.buffers)):
+        raise NotFollowedError("its graph leaves other buffers")
+    sizes = [0.0 if slope is None else float(slope.norm()) for slope in own.slopes]
+    for mine, theirs, size in zip(own.slopes, other.slopes, sizes, strict=True):
         if (mine is None) != (theirs is None):
             raise NotFollowedError("its graph lets other parameters learn")
         if mine is None or theirs is None:
@@ -64,28 +95,34 @@ def require_same(model: nn.Module, following: nn.Module, example: Tensor) -> Non
             raise NotFollowedError("its graph gives other gradients")
 
 
-def _tried(
-    runs: nn.Module, model: nn.Module, example: Tensor
-) -> tuple[Tensor, list[Tensor | None]]:
-    """Return answers and gradients of one pass; buffers and randomness are as before it."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pass:
+    """What one pass gave, and how it left the buffers."""
+
+    answer: Tensor
+    slopes: list[Tensor | None]
+    buffers: list[Tensor]
+
+
+def _passed(runs: nn.Module, model: nn.Module, example: Tensor) -> _Pass:
+    """Run once, with gradients if the model trains; tensors and randomness are as before it."""
     parameters = [p for p in model.parameters() if p.requires_grad] if model.training else []
-    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
     devices = [example.device] if example.is_cuda else []
-    try:
-        with torch.random.fork_rng(devices), torch.set_grad_enabled(bool(parameters)):
-            torch.default_generator.manual_seed(0)
-            for device in devices:
-                torch.cuda.default_generators[device.index].manual_seed(0)
-            answer = _answer(runs, example)
-            slopes: list[Tensor | None] = [None] * len(parameters)
-            if answer.requires_grad:
-                loss = answer.float().square().sum()
-                slopes = list(torch.autograd.grad(loss, parameters, allow_unused=True))
-        return answer.detach(), slopes
-    finally:
-        with torch.no_grad():
-            for buffer, copy in buffers:
-                buffer.copy_(copy)
+    with (
+        tensors_kept(model),
+        torch.random.fork_rng(devices),
+        torch.set_grad_enabled(bool(parameters)),
+    ):
+        torch.default_generator.manual_seed(0)
+        for device in devices:
+            torch.cuda.default_generators[device.index].manual_seed(0)
+        answer = _answer(runs, example)
+        slopes: list[Tensor | None] = [None] * len(parameters)
+        if answer.requires_grad:
+            loss = answer.float().square().sum()
+            slopes = list(torch.autograd.grad(loss, parameters, allow_unused=True))
+        _answer(runs, example)  # what a graph kept from its trace shows in buffers the second time
+        return _Pass(answer.detach(), slopes, _clones(model))
 
 
 def _answer(runs: nn.Module, example: Tensor) -> Tensor:
@@ -101,59 +138,29 @@ def _answer(runs: nn.Module, example: Tensor) -> Tensor:
     return answer
 
 
-@contextmanager
-def attributes_kept(model: nn.Module) -> Iterator[None]:
-    """Give all modules back the attributes they have now; a trace leaves proxies behind.
-
-    Dictionaries stay the objects they are, as handles of hooks point to them.
-    """
-    held = {
-        module: [(name, value, _content(value)) for name, value in vars(module).items()]
-        for module in model.modules()
-    }
-    try:
-        yield
-    finally:
-        for module, attributes in held.items():
-            vars(module).clear()
-            for name, value, content in attributes:
-                vars(module)[name] = value
-                if content is not None:
-                    value.clear()
-                    value.update(content)
+def _clones(model: nn.Module) -> list[Tensor]:
+    return [buffer.detach().clone() for buffer in model.buffers()]
 
 
-def _content(value: object) -> dict[Any, Any] | None:
-    return dict(value) if isinstance(value, dict) else None
+def _close(one: Tensor, other: Tensor) -> bool:
+    if not one.is_floating_point():
+        return torch.equal(one, other)
+    return one.numel() == 0 or bool((one - other).abs().max() <= _SAME * one.abs().max())
 
 
-def _state(model: nn.Module) -> dict[str, int]:
-    """Return which objects the model's attributes are."""
-    found: dict[str, int] = {}
-    for owner, module in model.named_modules():
-        for name, value in vars(module).items():
-            found[f"{owner}/{name}"] = id(value)
-            for key, inner in (_content(value) or {}).items():
-                found[f"{owner}/{name}/{key}"] = id(inner)
-    return found
-
-
-def _hooked(model: nn.Module) -> str | None:
-    """Return a module whose hooks a graph would not call; our own on norms do not count."""
-    tracer = fx.Tracer()
-    for name, module in model.named_modules():
-        seen_through = not name or not tracer.is_leaf_module(module, name)
-        if not seen_through and not isinstance(module, _REPLACED):
-            continue
-        hooks = [
-            *module._forward_hooks.values(),
-            *module._forward_pre_hooks.values(),
-            *module._backward_hooks.values(),
-            *module._backward_pre_hooks.values(),
-        ]
-        if any(hook.__module__ != "triprune.learning.precision" for hook in hooks):
-            return name or "the model"
-    return None
+def _has_lost_hooks(module: nn.Module, name: str) -> bool:
+    """Whether hooks of others hang on a module that a graph would not call."""
+    called = bool(name) and fx.Tracer().is_leaf_module(module, name)
+    if called and not isinstance(module, _REPLACED):
+        return False
+    hooks = [
+        *module._forward_hooks.values(),
+        *module._forward_pre_hooks.values(),
+        *module._backward_hooks.values(),
+        *module._backward_pre_hooks.values(),
+    ]
+    ours = "triprune.learning.precision"  # around norms, and on products that stay torch's
+    return any(getattr(hook, "__module__", None) != ours for hook in hooks)
 
 
 @contextmanager

@@ -60,7 +60,8 @@ def _weights(model: nn.Module) -> dict[str, Tensor]:
     elsewhere: set[int] = set()
     for owner, layer in model.named_modules():
         for name, weight in layer.named_parameters(recurse=False):
-            if type(layer) not in _PRODUCTS or weight.dtype != torch.float32:
+            watched = bool(weight._backward_hooks)  # by a hook on its gradient
+            if type(layer) not in _PRODUCTS or weight.dtype != torch.float32 or watched:
                 elsewhere.add(id(weight))
             else:
                 found[f"{owner}.{name}" if owner else name] = weight

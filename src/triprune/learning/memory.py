@@ -6,11 +6,14 @@ import gc
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
 from triprune.errors import OutOfMemoryError
-from triprune.learning.step import Step
+
+if TYPE_CHECKING:
+    from triprune.learning.step import Step
 
 _MEMINFO = Path("/proc/meminfo")
 _MARGIN = 0.9  # kernels' workspaces and fragments need a part of what is free

@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from triprune.learning.following import NotFollowedError, graph_of, require_same
 from triprune.learning.low_copies import LowCopies
+from triprune.learning.memory import out_of_memory
 from triprune.learning.precision import product_format, switches
 from triprune.learning.recipe import Recipe
 
@@ -61,9 +62,9 @@ def trouble(device: torch.device, low: torch.dtype) -> str | None:
     try:
         with torch.enable_grad(), torch.autocast(device.type, enabled=False):
             return None if _right(device, low) else "our own give other numbers here"
-    except torch.OutOfMemoryError:
-        raise  # another time it may fit
     except Exception as error:  # no compiler, an old GPU, a Triton of another kind
+        if out_of_memory(error):
+            raise  # another time it may fit
         return f"our own do not run here ({str(error).partition(chr(10))[0]})"
 
 
@@ -152,7 +153,8 @@ class OwnConv(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Convolve by the kernels, or as PyTorch does."""
-        if self.active and _conv_kernels().suits(self.conv, x):
+        plain = not self.conv._forward_hooks  # one of ours widens what comes out
+        if self.active and plain and _conv_kernels().suits(self.conv, x):
             return self.by_kernels(x)
         return self.conv(x)
 
