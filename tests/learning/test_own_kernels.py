@@ -160,8 +160,25 @@ HERE = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("c
 HALF = torch.float16
 
 
-def test_kernels_are_tried_before_they_are_trusted():
-    assert trouble(HERE, HALF) is None
+@pytest.mark.parametrize(
+    "low",
+    [
+        torch.float16,
+        pytest.param(
+            torch.bfloat16,
+            marks=[
+                pytest.mark.gpu,
+                pytest.mark.skipif(
+                    not torch.cuda.is_available(), reason="the interpreter has no bf16 products"
+                ),
+            ],
+        ),
+    ],
+)
+def test_kernels_are_tried_before_they_are_trusted(low):
+    before = torch.get_rng_state()
+    assert trouble(HERE, low) is None
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_they_can_be_tried_where_nothing_learns():
