@@ -36,6 +36,11 @@ Each error is built from three sentences: what was *asked*, what was *found*, an
 from __future__ import annotations
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of what ``error`` says, or its kind where it says nothing."""
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
 class TripruneError(Exception):
     """An error with a remedy: ``asked``, ``found`` and ``remedy`` are kept apart for programs."""
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from triprune.errors import first_line
 from triprune.learning.memory import out_of_memory
 from triprune.learning.precision import switches
 from triprune.learning.step import Step
@@ -73,8 +74,7 @@ class GraphEngine:
             torch.cuda.set_stream(before)  # a failed capture does not leave its stream
             if out_of_memory(error):
                 raise
-            reason = str(error).partition("\n")[0] or type(error).__name__
-            raise CaptureError(reason) from error
+            raise CaptureError(first_line(error)) from error
 
 
 def snapshot(tensors: list[Tensor]) -> list[Tensor]:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from triprune.errors import first_line
 from triprune.learning.keeping import (
     attributes_kept,
     draws_kept,
@@ -22,12 +23,13 @@ from triprune.learning.keeping import (
     state_of,
     tensors_kept,
 )
+from triprune.learning.low_copies import PRODUCTS
+from triprune.learning.memory import out_of_memory
 
 _ALIKE = 0.1  # of a gradient's size; where a path is lost or gained it is all of it
 _NOISE = 1e-3  # of the largest gradient: some are zero but for rounding
 _SAME = 1e-3  # of the largest number, in answers and buffers
 _REPLACED = (nn.BatchNorm2d, nn.Conv2d, nn.ReLU, nn.Identity)  # leaves whose calls may go
-_PRODUCTS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
 
 class NotFollowedError(Exception):
@@ -51,13 +53,13 @@ def graph_of(model: nn.Module) -> fx.GraphModule:
         try:
             following = fx.GraphModule(model, fx.Tracer().trace(model))
         except Exception as error:  # the user's code may raise anything at a proxy
-            reason = str(error).partition("\n")[0]
+            reason = first_line(error)
             raise NotFollowedError(f"its forward cannot be traced ({reason})") from error
         if not all(map(torch.equal, buffers, numbers)):
             raise NotFollowedError("its forward changes a buffer unseen")
     if any(drew):
         raise NotFollowedError("it draws random numbers outside of its graph")
-    layers = {id(p) for m in model.modules() if type(m) in _PRODUCTS for p in m.parameters()}
+    layers = {id(p) for m in model.modules() if type(m) in PRODUCTS for p in m.parameters()}
     for node in following.graph.nodes:
         if node.op == "get_attr" and id(_attribute(following, str(node.target))) in layers:
             raise NotFollowedError(f"{node.target} is used outside of its layer")
@@ -97,7 +99,7 @@ def require_same(model: nn.Module, following: nn.Module, example: Tensor) -> Non
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pass:
-    """What one pass gave, and how it left the buffers."""
+    """What a pass gave, and how that and one more left the buffers."""
 
     answer: Tensor
     slopes: list[Tensor | None]
@@ -105,7 +107,7 @@ class _Pass:
 
 
 def _passed(runs: nn.Module, model: nn.Module, example: Tensor) -> _Pass:
-    """Run once, with gradients if the model trains; tensors and randomness are as before it."""
+    """Run twice, with gradients if the model trains; tensors and randomness are as before."""
     parameters = [p for p in model.parameters() if p.requires_grad] if model.training else []
     devices = [example.device] if example.is_cuda else []
     with (
@@ -128,10 +130,10 @@ def _passed(runs: nn.Module, model: nn.Module, example: Tensor) -> _Pass:
 def _answer(runs: nn.Module, example: Tensor) -> Tensor:
     try:
         answer: Any = runs(example)
-    except torch.OutOfMemoryError:
-        raise
     except Exception as error:  # it may ask for more images than the example's two
-        reason = str(error).partition("\n")[0]
+        if out_of_memory(error):
+            raise
+        reason = first_line(error)
         raise NotFollowedError(f"it fails on {len(example)} images ({reason})") from error
     if not isinstance(answer, Tensor):
         raise NotFollowedError("its answer is no tensor")

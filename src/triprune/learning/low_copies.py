@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 # Exactly these: a layer derived from one of them may compute with its weights before it multiplies.
-_PRODUCTS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
+PRODUCTS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
 
 class LowCopies:
@@ -61,7 +61,7 @@ def _weights(model: nn.Module) -> dict[str, Tensor]:
     for owner, layer in model.named_modules():
         for name, weight in layer.named_parameters(recurse=False):
             watched = bool(weight._backward_hooks)  # by a hook on its gradient
-            if type(layer) not in _PRODUCTS or weight.dtype != torch.float32 or watched:
+            if type(layer) not in PRODUCTS or weight.dtype != torch.float32 or watched:
                 elsewhere.add(id(weight))
             else:
                 found[f"{owner}.{name}" if owner else name] = weight

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
+from triprune.errors import first_line
 from triprune.learning.following import NotFollowedError, graph_of, require_same
 from triprune.learning.low_copies import LowCopies
 from triprune.learning.memory import out_of_memory
@@ -44,8 +45,7 @@ def fast_forward(model: nn.Module, recipe: Recipe, example: Tensor) -> tuple[Low
     low, device = product_format(recipe.precision), example.device
     if recipe.kernels != "own" or device.type != "cuda" or low is None:
         return LowCopies(model, None), None
-    index = torch.cuda.current_device() if device.index is None else device.index
-    reason = trouble(torch.device("cuda", index), low)
+    reason = trouble(device, low)
     if reason is None:
         try:
             with switches("fp32", device, search=False):
@@ -66,7 +66,7 @@ def trouble(device: torch.device, low: torch.dtype) -> str | None:
     except Exception as error:  # no compiler, an old GPU, a Triton of another kind
         if out_of_memory(error):
             raise  # another time it may fit
-        return f"our own do not run here ({str(error).partition(chr(10))[0]})"
+        return f"our own do not run here ({first_line(error)})"
 
 
 def _right(device: torch.device, low: torch.dtype) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from triprune.errors import InputError
+from triprune.errors import InputError, first_line
 
 
 def processor_name() -> str:
@@ -25,9 +25,8 @@ def require_device(device: str | torch.device, asked: str) -> None:
     try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).partition("\n")[0]
         raise InputError(
-            f"{asked} on {device}", f"torch cannot use it here ({reason})", "try cpu"
+            f"{asked} on {device}", f"torch cannot use it here ({first_line(error)})", "try cpu"
         ) from error
 
 
