@@ -110,9 +110,10 @@ def ship(folder: str, target: str, *, data: str | None) -> None:
     """Save the joint model of a finished run, its first seed: plan, weights and card."""
     store = Store(folder)
     spec = RunSpec.from_mapping(store.facts()["spec"] | ({} if data is None else {"data": data}))
-    if not list(Path(folder).glob("budget-*/outcome-*.json")):
+    pipeline = Pipeline(open_case(spec), store)
+    if not pipeline.finished(spec.settings.budget):
         raise SystemExit(f"{folder}: its final models have not been measured yet")
-    home = Pipeline(open_case(spec), store).run().save(target)
+    home = pipeline.stored_result(spec.settings.budget).save(target)
     size = sum(file.stat().st_size for file in home.iterdir())
     print(f"{home}: {size:,} bytes")
 

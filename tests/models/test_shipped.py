@@ -12,7 +12,7 @@ from triprune.learning.loading import Reading
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "models" / "resnet56-cifar10-half"
-RECORD = ROOT / "results" / "cifar10" / "cifar10-resnet56-rounds10.json"
+RECORD = ROOT / "results" / "cifar10" / "cifar10-resnet56.json"
 
 
 @pytest.fixture(scope="module")

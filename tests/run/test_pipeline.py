@@ -1,16 +1,19 @@
+import shutil
 from dataclasses import replace
 from itertools import pairwise, product
+from pathlib import Path
 
 import pytest
 import torch
 
 from triprune.core.scale import AXES, Scale
-from triprune.errors import BudgetError, InputError, RunChangedError
+from triprune.errors import ArtifactError, BudgetError, InputError, RunChangedError
 from triprune.run.artifacts import TrainedModel
 from triprune.run.case import Case
 from triprune.run.compress import compress
 from triprune.run.fake import FakeTrainer
 from triprune.run.own_training import OwnTraining
+from triprune.run.pipeline import Pipeline
 from triprune.run.spec import Settings
 from triprune.run.steps import survey
 from triprune.run.store import Store
@@ -69,6 +72,24 @@ def test_the_result_is_saved_and_loaded(real_run, small, tmp_path):
     loaded = load(result.save(tmp_path / "small"), build=small.make)
     images = torch.rand(2, 3, result.plan.resolution_px, result.plan.resolution_px)
     assert torch.equal(loaded.eval()(images), result.model(images))
+
+
+def test_a_stored_result_needs_no_weights_but_the_joints(real_run, small, tmp_path):
+    folder, model, result = real_run
+    run = Path(shutil.copytree(folder, tmp_path / "run"))
+    for weights in run.rglob("*.safetensors"):
+        if not weights.name.startswith(("joint-seed-0", "sample")):
+            weights.unlink()
+    settings = small.settings(controls=True, seeds=2, executor="inline")
+    trainer = ImageTrainer(small.splits(), settings.spent_recipe)
+    case = Case(Subject(model, trainer.input_size), trainer, settings)
+    pipeline = Pipeline(case, Store(run))
+    stored = pipeline.stored_result(0.5)
+    assert stored.outcome == result.outcome
+    for name, tensor in stored.model.state_dict().items():
+        assert torch.equal(tensor, result.model.state_dict()[name]), name
+    with pytest.raises(ArtifactError, match=r"budget-60.joint.json: No such file"):
+        pipeline.stored_result(0.6)
 
 
 def test_each_round_is_cut_from_the_round_before(real_run):

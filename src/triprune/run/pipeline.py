@@ -101,13 +101,14 @@ class Pipeline:
             (outcome,) = executor.run(
                 [partial(Pipeline._measure, known=known, chosen=chosen, budget=budget)]
             )
-        return Result.of(
-            self.case.subject.model,
-            chosen["joint"],
-            trained=joint,
-            outcome=outcome,
-            about=self._about(outcome),
-        )
+        return self._result(chosen["joint"], joint, outcome)
+
+    def stored_result(self, budget: float) -> Result:
+        """Return what the store holds of a finished budget; of the weights, only the joint's."""
+        chosen = self.store.read(f"{_home(budget)}/joint", Chosen)
+        key = _final_key(budget, chosen, self.case.settings.seed)
+        outcome = self.store.read(self.asked(budget).outcome, Outcome)
+        return self._result(chosen, self.store.read(key, TrainedModel), outcome)
 
     def choose_all(self, known: Survey, fitted: Fitted, budget: float) -> dict[Spends, Chosen]:
         """Choose jointly and, where controls are asked for, on each axis alone."""
@@ -138,6 +139,12 @@ class Pipeline:
         deadline.require_time(step)
         yield
         deadline.moved()
+
+    def _result(self, chosen: Chosen, joint: TrainedModel, outcome: Outcome) -> Result:
+        about = self._about(outcome)
+        return Result.of(
+            self.case.subject.model, chosen, trained=joint, outcome=outcome, about=about
+        )
 
     def _about(self, outcome: Outcome) -> About:
         subject = self.case.subject
