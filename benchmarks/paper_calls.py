@@ -6,7 +6,7 @@ import argparse
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,11 +19,39 @@ from triprune.learning.progress import EpochRecord, PlainLines
 _TOLD_EVERY = 10.0
 
 
-@dataclass(slots=True)
+class Clock:
+    """Divides the time of trainings side by side among their runs: by epochs times macs."""
+
+    def __init__(self) -> None:
+        self._since = time.monotonic()
+        self._done: dict[tuple[Call, str], float] = {}
+
+    def count(self, call: Call, stage: str, macs: float) -> None:
+        """Note an epoch of a training whose original has ``macs``."""
+        self._done[call, stage] = self._done.get((call, stage), 0.0) + macs
+
+    def settle(self) -> None:
+        """Charge the time since the last settlement, if any epoch has ended since then."""
+        whole = sum(self._done.values())
+        if whole:
+            spent = time.monotonic() - self._since
+            for (call, stage), part in self._done.items():
+                call.charge(stage, spent * part / whole)
+            self._done.clear()
+            self._since += spent
+
+    def skip(self, seconds: float) -> None:
+        """Leave out time that has been charged otherwise."""
+        self._since += seconds
+
+
+@dataclass(slots=True, eq=False)
 class Call:
     """What one call did to one run: wall-clock seconds and epochs of each stage."""
 
     command: str
+    clock: Clock
+    macs: float = 1.0
     stage: str = "open"
     seconds: dict[str, float] = field(default_factory=dict)
     epochs: dict[str, int] = field(default_factory=dict)
@@ -31,22 +59,41 @@ class Call:
     told: float = 0.0
 
     @contextmanager
-    def timed(self, stage: str) -> Iterator[None]:
-        """Count what happens inside as ``stage``."""
+    def alone(self, stage: str) -> Iterator[None]:
+        """Count what happens inside as ``stage``; everything else waits for it."""
+        self.clock.settle()
         self.stage, begun = stage, time.monotonic()
         try:
             yield
         finally:
-            self.counted(stage, time.monotonic() - begun)
+            spent = time.monotonic() - begun
+            self.clock.skip(spent)
+            self.charge(stage, spent)
+            self.tell(stage)
 
-    def counted(self, stage: str, seconds: float) -> None:
+    @contextmanager
+    def beside(self, stage: str) -> Iterator[None]:
+        """Count the trainings inside as ``stage``; others may take turns with them."""
+        self.clock.settle()
+        self.stage = stage
+        try:
+            yield
+        finally:
+            self.clock.settle()
+            self.tell(stage)
+
+    def charge(self, stage: str, seconds: float) -> None:
         """Add to what a stage took."""
-        self.seconds[stage] = round(self.seconds.get(stage, 0.0) + seconds, 1)
-        done = self.epochs.get(stage, 0)
-        print(f"[{stage}: {seconds:.1f} s, {done} epochs]", flush=True)
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
+
+    def tell(self, stage: str) -> None:
+        """Print what a stage has taken."""
+        seconds, epochs = self.seconds.get(stage, 0.0), self.epochs.get(stage, 0)
+        print(f"[{stage}: {seconds:.1f} s, {epochs} epochs]", flush=True)
 
     def on_epoch(self, training: str, record: EpochRecord) -> None:
         """Count the epoch; print one now and then."""
+        self.clock.count(self, self.stage, self.macs)
         self.epochs[self.stage] = self.epochs.get(self.stage, 0) + 1
         if time.monotonic() - self.told > _TOLD_EVERY or record.epoch == record.epochs:
             self.told = time.monotonic()
@@ -63,7 +110,7 @@ class Call:
         content = {
             "command": self.command,
             "circumstances": facts,
-            "seconds": self.seconds,
+            "seconds": {stage: round(spent, 1) for stage, spent in self.seconds.items()},
             "epochs": self.epochs,
         }
         ended = facts["date"].replace(":", "-")
@@ -71,22 +118,6 @@ class Call:
         while path.exists():  # two stages may end within a second
             path = path.with_stem(f"{path.stem}-")
         write_json(path, content)
-
-
-@contextmanager
-def timed_together(calls: Sequence[Call], stage: str) -> Iterator[None]:
-    """Count what happens inside as ``stage`` of all calls, each by its part of the epochs."""
-    begun = time.monotonic()
-    before = [call.epochs.get(stage, 0) for call in calls]
-    for call in calls:
-        call.stage = stage
-    try:
-        yield
-    finally:
-        spent = time.monotonic() - begun
-        done = [call.epochs.get(stage, 0) - n for call, n in zip(calls, before, strict=True)]
-        for call, epochs in zip(calls, done, strict=True):
-            call.counted(stage, spent * epochs / max(1, sum(done)))
 
 
 def command_of(settings: argparse.Namespace) -> str:

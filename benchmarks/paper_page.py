@@ -36,7 +36,7 @@ and the original is not: where they lose nothing, that further training has its 
 and single axes are trained alike.
 """
 NOTHING = "Not measured yet.\n"
-STAGES = ("baseline", "survey", "collect", "choose", "finals")
+STAGES = ("baseline", "survey", "collect", "choose", "finals", "measure")
 
 
 def page(runs: list[dict[str, Any]]) -> str:

@@ -6,34 +6,34 @@ r"""Run a config of configs/ in slices of time, and carry what is done from mach
     python benchmarks/paper_run.py choose configs/cifar10-resnet56.toml
 
 ``run`` collects, chooses and fine-tunes in ``runs/NAME``; with ``--baseline`` it first trains the
-config's weights where they are missing, and with ``--together`` the chains of several configs train
-side by side. Called again, it goes on. It needs torch, numpy and
-safetensors. The choice alone needs scipy: without it ``run`` ends before, and ``choose`` does that
-step elsewhere.
+config's weights where they are missing, and with ``--together`` all that several configs have to
+train trains side by side. Called again, it goes on. It needs torch, numpy and safetensors. The
+choice alone needs scipy: without it ``run`` ends before, and ``choose`` does that step elsewhere.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from bundles import pack, unpack
 from kept_answers import KeptMemory
-from paper_calls import Call, command_of, timed_together
+from paper_calls import Call, Clock, command_of
 from triprune.core.budget import read_budget
 from triprune.errors import RunError, RunStoppedError, TripruneError
 from triprune.learning.deadline import Deadline
-from triprune.run.artifacts import Fitted, Survey, TrainedModel
-from triprune.run.baseline import train_baselines
+from triprune.network.profile import profile
+from triprune.run.artifacts import Fitted, Survey
+from triprune.run.baseline import Baseline
 from triprune.run.case import Case
-from triprune.run.executors.opening import open_executor
-from triprune.run.executors.turns import Inline, Work, drive
+from triprune.run.executors.turns import Inline, Work, drive, in_turns
 from triprune.run.opening import open_case
 from triprune.run.pipeline import Pipeline
-from triprune.run.spec import RunSpec
+from triprune.run.spec import RunSpec, Settings
 from triprune.run.store import Store
 from triprune.run.trainer import ImageTrainer
 
@@ -57,8 +57,6 @@ def main() -> None:
                 choose(folder, spec, settings)
         else:
             run(specs, settings, deadline)
-    except RunStoppedError as stop:
-        print(f"stopped: {stop}", flush=True)
     except TripruneError as error:
         raise SystemExit(f"{error}") from error
     finally:
@@ -90,84 +88,109 @@ def rehearsal(spec: RunSpec) -> RunSpec:
 
 
 def run(specs: dict[Path, RunSpec], settings: argparse.Namespace, deadline: Deadline) -> None:
-    """Train the missing baselines side by side, then do one run after the other."""
-    missing = {f: s for f, s in specs.items() if s.weights and not Path(s.weights).exists()}
-    if missing and settings.baseline:
-        baseline = Call(command_of(settings))
-        try:
-            with baseline.timed("baseline"):
-                train_baselines(unique(missing), [baseline], deadline)
-        finally:
-            for folder in missing:
-                baseline.write(folder)
-    if settings.until == "baseline":
-        return
-    if settings.together and settings.until != "survey":
-        collect_together(specs, deadline, settings)
-    for folder, spec in specs.items():
-        call = Call(command_of(settings))
-        try:
-            advance(folder, spec, call, deadline, settings)
-        finally:
+    """Bring every run as far as is asked: one after the other, or all of them in turns."""
+    clock = Clock()
+    calls = {folder: Call(command_of(settings), clock) for folder in specs}
+    begun: set[str] = set()
+    works = [
+        trained(folder, spec, calls[folder], deadline, settings, begun)
+        for folder, spec in specs.items()
+    ]
+    try:
+        ready = drive(works) if settings.together else [drive([work])[0] for work in works]
+        for call, pipeline in zip(calls.values(), ready, strict=True):
+            if pipeline is not None:
+                with stopping():
+                    measure(pipeline, call, settings)
+    finally:
+        clock.settle()
+        for folder, call in calls.items():
             call.write(folder)
 
 
-def unique(specs: dict[Path, RunSpec]) -> list[RunSpec]:
-    """Return one spec for each baseline: several runs may start from the same."""
-    return list({spec.weights: spec for spec in specs.values()}.values())
+def trained(
+    folder: Path,
+    spec: RunSpec,
+    call: Call,
+    deadline: Deadline,
+    settings: argparse.Namespace,
+    begun: set[str],
+) -> Work[Pipeline | None]:
+    """Train all that a run is asked for; return it if only the test images are left to be opened.
 
-
-def collect_together(
-    specs: dict[Path, RunSpec], deadline: Deadline, settings: argparse.Namespace
-) -> None:
-    """Drive the chains of all runs side by side: three leave a large GPU half idle."""
-    with ExitStack() as stack:
-        calls: list[Call] = []
-        works: list[Work[list[TrainedModel]]] = []
-        for folder, spec in specs.items():
-            if Store(folder).has("predictor"):
-                continue
-            call = Call(command_of(settings))
-            stack.callback(call.write, folder)
-            with call.timed("open"):
-                pipeline = open_pipeline(folder, spec, call, deadline, settings)
-            stack.enter_context(pipeline.store.locked())
+    ``begun`` are the baselines that some run of this process sees to.
+    """
+    with stopping():
+        if settings.baseline:
+            yield from original(spec, call, deadline, begun)
+        if settings.until == "baseline":
+            return None
+        with call.alone("open"):
+            pipeline = open_pipeline(folder, spec, call, deadline, settings)
+        with pipeline.store.locked():
             pipeline.store.begin(pipeline.case.facts())
-            with call.timed("survey"):
-                known = pipeline.survey(Inline(pipeline))
-            calls.append(call)
-            works += [piece(pipeline) for piece in pipeline.chains(known)]
-        with timed_together(calls, "collect"):
-            drive(works)
+            return (yield from chosen_and_trained(pipeline, call, settings))
+    return None
 
 
-def advance(
-    folder: Path, spec: RunSpec, call: Call, deadline: Deadline, settings: argparse.Namespace
-) -> None:
-    """Bring one run as far as is asked, or as the time allows."""
-    with call.timed("open"):
-        pipeline = open_pipeline(folder, spec, call, deadline, settings)
-    store = pipeline.store
-    with store.locked(), open_executor(spec.settings, pipeline) as executor:
-        store.begin(pipeline.case.facts())
-        with call.timed("survey"):
-            pipeline.survey(executor)
-        if settings.until == "survey":
-            return
-        with call.timed("collect"):
-            known, fitted = pipeline.collect(executor)
-        if settings.until == "collect":
-            return
-        for budget in budgets_of(spec, settings):
-            if not pipeline.chosen(budget) and not has_scipy():
-                print("collected; the choice needs scipy: use `choose` where it is", flush=True)
-                return
-            with call.timed("choose"):
-                pipeline.choose_all(known, fitted, budget)
-    if settings.until == "choose":
+@contextmanager
+def stopping() -> Iterator[None]:
+    """Say so where the time is up; what was trained is kept, and the other runs go on."""
+    try:
+        yield
+    except RunStoppedError as stop:
+        print(f"stopped: {stop}", flush=True)
+
+
+def original(spec: RunSpec, call: Call, deadline: Deadline, begun: set[str]) -> Work[None]:
+    """Train the weights that a run begins with, or wait for another run that does."""
+    if spec.weights is None or Path(spec.weights).exists():
         return
-    for budget in budgets_of(spec, settings):
-        with call.timed("finals"):
+    if spec.weights not in begun:
+        begun.add(spec.weights)
+        baseline = Baseline.of(spec)
+        call.macs = profile(baseline.job.model, baseline.splits.train.resolution_px).macs
+        with call.beside("baseline"):
+            yield from baseline.train([call], deadline)
+    while not Path(spec.weights).exists():
+        deadline.require_time(f"waiting for {spec.weights}")
+        yield
+
+
+def chosen_and_trained(
+    pipeline: Pipeline, call: Call, settings: argparse.Namespace
+) -> Work[Pipeline | None]:
+    here = Inline(pipeline)
+    with call.alone("survey"):
+        known = pipeline.survey(here)
+    if settings.until == "survey":
+        return None
+    call.macs = known.macs
+    if not pipeline.store.has("predictor"):
+        with call.beside("collect"):
+            yield from in_turns([piece(pipeline) for piece in pipeline.chains(known)])
+    with call.alone("collect"):
+        known, fitted = pipeline.collect(here)
+    if settings.until == "collect":
+        return None
+    budgets = budgets_of(pipeline.case.settings, settings)
+    if not all(map(pipeline.chosen, budgets)) and not has_scipy():
+        print("collected; the choice needs scipy: use `choose` where it is", flush=True)
+        return None
+    with call.alone("choose"):
+        chosen = {budget: pipeline.choose_all(known, fitted, budget) for budget in budgets}
+    if settings.until == "choose":
+        return None
+    finals = [pipeline.finals(known, each, budget).values() for budget, each in chosen.items()]
+    with call.beside("finals"):
+        yield from in_turns([piece(pipeline) for pieces in finals for piece in pieces])
+    return pipeline
+
+
+def measure(pipeline: Pipeline, call: Call, settings: argparse.Namespace) -> None:
+    """Open the test images for the original and all final models; nothing trains meanwhile."""
+    for budget in budgets_of(pipeline.case.settings, settings):
+        with call.alone("measure"):
             outcome = pipeline.run(budget).outcome
         for row in outcome.rows:
             scores = ", ".join(f"{score:.2%}" for score in row.accuracies)
@@ -179,14 +202,14 @@ def choose(folder: Path, spec: RunSpec, settings: argparse.Namespace) -> None:
     store = Store(folder)
     if not store.has("predictor"):
         raise RunError(f"choosing for {folder}", "its chains are not finished", "run it further")
-    call = Call(command_of(settings))
-    with call.timed("open"):
+    call = Call(command_of(settings), Clock())
+    with call.alone("open"):
         pipeline = open_pipeline(folder, spec, call, None, settings)
     with store.locked():
         store.begin(pipeline.case.facts())
         known, fitted = store.read("survey", Survey), store.read("predictor", Fitted)
-        for budget in budgets_of(spec, settings):
-            with call.timed("choose"):
+        for budget in budgets_of(spec.settings, settings):
+            with call.alone("choose"):
                 chosen = pipeline.choose_all(known, fitted, budget)
             for spends, each in chosen.items():
                 told = each.note if each.choice is None else str(tuple(each.choice.scale))
@@ -203,10 +226,11 @@ def open_pipeline(
 ) -> Pipeline:
     case = open_case(spec, [call], deadline)
     assert isinstance(case.trainer, ImageTrainer)
-    # The slice ends cleanly, so a checkpoint every epoch would only cost time.
+    # The slice ends cleanly, so a checkpoint every epoch would only cost time; so would validation.
     trainer = replace(
         case.trainer,
         checkpoint_every=settings.checkpoint_every,
+        validate_every=settings.validate_every,
         memory=KeptMemory(RUNS / "answers"),
     )
     return Pipeline(sharing(replace(case, trainer=trainer)), Store(folder))
@@ -229,8 +253,8 @@ def sharing(case: Case) -> Case:
     return replace(case, subject=first.subject, trainer=trainer)
 
 
-def budgets_of(spec: RunSpec, settings: argparse.Namespace) -> list[float]:
-    return [read_budget(each) for each in settings.budget or [spec.settings.budget]]
+def budgets_of(own: Settings, settings: argparse.Namespace) -> list[float]:
+    return [read_budget(each) for each in settings.budget or [own.budget]]
 
 
 def has_scipy() -> bool:
@@ -272,7 +296,7 @@ def parse() -> argparse.Namespace:
         help="every step with hardly any epochs, in NAME-rehearsal",
     )
     parser.add_argument(
-        "--together", action="store_true", help="the chains of all configs side by side"
+        "--together", action="store_true", help="everything of all configs side by side"
     )
     parser.add_argument("--budget", action="append", help="instead of the config's; repeatable")
     parser.add_argument("--seeds", type=int, help="instead of the config's; more can follow")
@@ -280,6 +304,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--unpack", type=Path, help="folder of bundles to begin from")
     parser.add_argument("--pack", type=Path, help="folder to write bundles to at the end")
     parser.add_argument("--checkpoint-every", type=int, default=10)
+    parser.add_argument("--validate-every", type=int, default=5)
     return parser.parse_args()
 
 

@@ -1,5 +1,6 @@
 """The driver of the paper's runs: in slices, on a bare machine, carried to and fro."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -142,7 +143,52 @@ def test_chains_of_several_configs_train_together_and_alike(run, places):
         calls = [
             json.loads(path.read_text()) for path in (bare / "runs" / name / "calls").iterdir()
         ]
-        assert [call["epochs"] for call in calls if call["epochs"]] == [{"collect": epochs}]
+        assert [call["epochs"] for call in calls] == [{"collect": epochs}]
+        assert calls[0]["seconds"]["collect"] > 0
         assert calls[0]["command"].endswith("--together --until collect --seconds 540")
         assert (bare / "runs" / name / "predictor.json").exists()
     assert "0 epochs]" in run(*command, "--together", cwd=bare)
+
+
+def test_whole_runs_train_together_from_one_baseline_and_end_alike(places):
+    _, home = places
+    config = (home / "small.toml").read_text()
+    (home / "longer.toml").write_text(config + "round_epochs = 2\n")
+    command = ("run", "small.toml", "--baseline", "--seeds", 1)
+    assert "joint: " in run_here(home, *command)
+    (home / "runs").rename(home / "alone")
+    told = run_here(home, "run", "small.toml", "longer.toml", *command[2:], "--together")
+    assert told.count("[baseline: ") == 1
+    assert told.count("[measure: ") == told.count("original: ") == 2
+    for name in ("depth", "joint"):
+        final = Path("small", "budget-50", f"{name}-seed-0.safetensors")
+        assert (home / "runs" / final).read_bytes() == (home / "alone" / final).read_bytes()
+
+
+def test_a_run_that_waits_for_anothers_baseline_stops_with_it(places):
+    _, home = places
+    (home / "other.toml").write_text((home / "small.toml").read_text())
+    command = ("run", "small.toml", "other.toml", "--baseline", "--rehearse", "--together")
+    told = run_here(home, *command, "--seconds", 0)
+    assert told.count("stopped: training small-rehearsal: the time that was given is up") == 1
+    assert told.count("stopped: waiting for runs/baselines/small-rehearsal.safetensors") == 1
+
+
+def test_time_side_by_side_is_charged_by_epochs_and_macs(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    calls = importlib.import_module("paper_calls")
+    now = [0.0]
+    monkeypatch.setattr(calls.time, "monotonic", lambda: now[0])
+    clock = calls.Clock()
+    small, large = (calls.Call("", clock, macs) for macs in (1.0, 3.0))
+    with small.beside("collect"):
+        with large.alone("survey"):
+            now[0] += 5.0
+        with large.beside("finals"):
+            for call in (small, large):
+                clock.count(call, call.stage, call.macs)
+            now[0] += 8.0
+        clock.count(small, small.stage, small.macs)
+        now[0] += 1.0
+    assert small.seconds == {"collect": 3.0}
+    assert large.seconds == {"survey": 5.0, "finals": 6.0}

@@ -97,6 +97,17 @@ def test_a_finished_training_is_not_run_again(tiny_net, coloured_images, tmp_pat
     assert same_state(first.model, again.model)
 
 
+def test_validation_now_and_then_and_after_the_last_epoch(tiny_net, coloured_images):
+    images = coloured_images(128)
+    recipe = replace(RECIPE, epochs=5)
+    every, seldom = (
+        train(Job(tiny_net(), images, recipe, validation=images, validate_every=n)) for n in (1, 2)
+    )
+    known = [record.accuracy for record in every.history]
+    assert [record.accuracy for record in seldom.history] == [None, known[1], None, *known[3:]]
+    assert [r.loss for r in seldom.history] == [r.loss for r in every.history]
+
+
 def test_seed_decides(tiny_net, coloured_images):
     results = [
         train(Job(tiny_net(), coloured_images(), RECIPE, seed=seed, device="cpu"))

@@ -23,7 +23,8 @@ class Job:
     """One training: ``model`` is trained in place and stays on ``device``.
 
     ``device`` is a GPU if there is one. With ``checkpoint``, every ``checkpoint_every`` epochs are
-    saved there and a job started again goes on from it. ``teacher``, or its remembered answers to
+    saved there and a job started again goes on from it. Every ``validate_every`` epochs, and after
+    the last, the model is measured on ``validation``. ``teacher``, or its remembered answers to
     these images, is used if the recipe's ``distillation`` is above zero.
     """
 
@@ -37,6 +38,7 @@ class Job:
     teacher: nn.Module | Answers | None = None
     checkpoint: Place | None = None
     checkpoint_every: int = 1
+    validate_every: int = 1
     device: torch.device | str | None = None
 
     def __post_init__(self) -> None:

@@ -188,8 +188,9 @@ class Training:
                 yield
         engine.close_epoch()
         trained = time.perf_counter()
+        due = epoch + 1 == self._recipe.epochs or (epoch + 1) % self._job.validate_every == 0
         with on_stream(self._stream):
-            sums = self._sums(step, validation)
+            sums = self._sums(step, validation if due else None)
         yield from self._done()
         loss, correct, right = sums.tolist()
         if self._stream is not None:
@@ -197,7 +198,7 @@ class Training:
         loss /= steps * self._ranks.world
         self._check(loss, epoch)
         seen = steps * self._recipe.batch_size
-        count = len(self._job.validation) if self._job.validation is not None else 0
+        count = len(self._job.validation) if due and self._job.validation is not None else 0
         return EpochRecord(
             epoch=epoch + 1,
             epochs=self._recipe.epochs,

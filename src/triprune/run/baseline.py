@@ -17,8 +17,10 @@ from triprune.learning.images import Splits
 from triprune.learning.job import Job, TrainResult
 from triprune.learning.progress import Watcher
 from triprune.learning.side_by_side import train_side_by_side
+from triprune.learning.training import Training
 from triprune.learning.weights import save_weights, weights_card
 from triprune.run.differing import difference
+from triprune.run.executors.turns import Work
 from triprune.run.opening import open_parts
 from triprune.run.spec import RunSpec
 from triprune.run.trainer import digest
@@ -80,6 +82,16 @@ class Baseline:
             found,
             "name another file, or give what these were trained with; nothing was changed",
         )
+
+    def train(
+        self, watchers: Sequence[Watcher] = (), deadline: Deadline | None = None
+    ) -> Work[TrainResult]:
+        """Train and write the weights, giving way often; begun again, go on."""
+        result = yield from Training(self.job, watchers, deadline).run()
+        if not result.finished:
+            raise time_is_up(f"training {self.job.name}")
+        self.keep(result)
+        return result
 
     def keep(self, result: TrainResult) -> None:
         """Write the weights, with all that is known of them, and drop the checkpoint."""

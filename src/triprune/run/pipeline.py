@@ -88,20 +88,26 @@ class Pipeline:
     ) -> Result:
         """Choose, cut the original, fine-tune it and measure it."""
         chosen = self.choose_all(known, fitted, budget)
-        finals = [(each, seed) for each in chosen.values() for seed in self._seeds(each)]
-        works = [
-            partial(Pipeline._final, known=known, chosen=each, budget=budget, seed=seed)
-            for each, seed in finals
-        ]
-        with self._in_time(
-            "the final fine-tunings", *(_final_key(budget, *each) for each in finals)
-        ):
-            joint = executor.run(works, training=True)[0]
+        pieces = self.finals(known, chosen, budget)
+        with self._in_time("the final fine-tunings", *pieces):
+            joint = executor.run(list(pieces.values()), training=True)[0]
         with self._in_time("measuring on the test images", self.asked(budget).outcome):
             (outcome,) = executor.run(
                 [partial(Pipeline._measure, known=known, chosen=chosen, budget=budget)]
             )
         return self._result(chosen["joint"], joint, outcome)
+
+    def finals(
+        self, known: Survey, chosen: Mapping[Spends, Chosen], budget: float
+    ) -> dict[str, Piece[Pipeline, TrainedModel]]:
+        """Return the final fine-tunings as pieces of work by key, the joint choice's first."""
+        return {
+            _final_key(budget, each, seed): partial(
+                Pipeline._final, known=known, chosen=each, budget=budget, seed=seed
+            )
+            for each in chosen.values()
+            for seed in self._seeds(each)
+        }
 
     def stored_result(self, budget: float) -> Result:
         """Return what the store holds of a finished budget; of the weights, only the joint's."""

@@ -108,6 +108,7 @@ class ImageTrainer:
     watchers: Sequence[Watcher] = ()
     deadline: Deadline | None = None
     checkpoint_every: int = 1
+    validate_every: int = 1
     planned_epochs: int = 0
     width_multiple: int | None = None
     """Pruned models train at multiples of so many channels; None is what suits the precision."""
@@ -147,6 +148,7 @@ class ImageTrainer:
             teacher=self._teacher(task.original, recipe),
             checkpoint=task.checkpoint,
             checkpoint_every=self.checkpoint_every,
+            validate_every=self.validate_every,
             device=self._device(),
         )
         result = yield from Training(job, self.watchers, self.deadline).run()

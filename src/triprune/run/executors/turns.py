@@ -56,7 +56,17 @@ class SideBySide(Generic[Shared]):
 
 
 def drive(works: Sequence[Work[Value]]) -> list[Value]:
-    """Run the works in turns."""
+    """Run the works in turns, to their ends."""
+    whole = in_turns(works)
+    while True:
+        try:
+            next(whole)
+        except StopIteration as end:
+            return end.value
+
+
+def in_turns(works: Sequence[Work[Value]]) -> Work[list[Value]]:
+    """Make one work of several: it gives way when each has had its turn."""
     waiting = dict(enumerate(works))
     values: dict[int, Value] = {}
     stopped: RunStoppedError | None = None
@@ -70,6 +80,8 @@ def drive(works: Sequence[Work[Value]]) -> list[Value]:
             except RunStoppedError as error:
                 stopped = error
                 del waiting[number]
+        if waiting:
+            yield
     if stopped is not None:
         raise stopped
     return [values[number] for number in range(len(works))]
