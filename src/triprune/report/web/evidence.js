@@ -65,7 +65,7 @@ function drawLearning(host) {
     const strength = group === "final" ? 0.9 : 0.35 + 0.65 * (k + 1) / curves.length;
     box.line(values, paint).style.opacity = strength;
     for (const [n, v] of values) {
-      if (most <= 12 || n === values.length) box.dot(n, v, paint, most <= 12 ? 3 : 3.5).style.opacity = strength;
+      if (most <= 12 || n === values.at(-1)[0]) box.dot(n, v, paint, most <= 12 ? 3 : 3.5).style.opacity = strength;
       points.push({ x: box.px(n), y: box.py(v), text: `${curve.name}\nepoch ${n}: ${shown === "loss" ? v.toFixed(4) : score(v)}` });
     }
   });
