@@ -24,7 +24,7 @@ from bundles import pack, unpack
 from kept_answers import KeptMemory
 from paper_calls import Call, Clock, command_of
 from triprune.core.budget import read_budget
-from triprune.errors import RunError, RunStoppedError, TripruneError
+from triprune.errors import InputError, RunError, RunStoppedError, TripruneError
 from triprune.learning.deadline import Deadline
 from triprune.network.profile import profile
 from triprune.run.artifacts import Fitted, Survey
@@ -33,7 +33,7 @@ from triprune.run.case import Case
 from triprune.run.executors.turns import Inline, Work, drive, in_turns
 from triprune.run.opening import open_case
 from triprune.run.pipeline import Pipeline
-from triprune.run.spec import RunSpec, Settings
+from triprune.run.spec import RunSpec
 from triprune.run.store import Store
 from triprune.run.trainer import ImageTrainer
 
@@ -52,6 +52,7 @@ def main() -> None:
     specs: dict[Path, RunSpec] = {}
     try:
         specs.update(read_spec(Path(config), settings) for config in settings.what)
+        require_known(settings, [folder.name for folder in specs])
         if settings.action == "choose":
             for folder, spec in specs.items():
                 choose(folder, spec, settings)
@@ -78,6 +79,16 @@ def read_spec(config: Path, settings: argparse.Namespace) -> tuple[Path, RunSpec
         weights = Path(spec.weights)
         spec = replace(spec, weights=str(weights.with_stem(f"{weights.stem}-rehearsal")))
     return RUNS / f"{config.stem}-rehearsal", rehearsal(spec)
+
+
+def require_known(settings: argparse.Namespace, names: list[str]) -> None:
+    """Refuse a budget for a run that was not asked for."""
+    for each in settings.budget or ():
+        name = each.rpartition("=")[0]
+        if name not in ("", *names):
+            raise InputError(
+                f"--budget {each}", f"no run here is called {name}", f"name {' or '.join(names)}"
+            )
 
 
 def rehearsal(spec: RunSpec) -> RunSpec:
@@ -173,7 +184,7 @@ def chosen_and_trained(
         known, fitted = pipeline.collect(here)
     if settings.until == "collect":
         return None
-    budgets = budgets_of(pipeline.case.settings, settings)
+    budgets = budgets_of(pipeline, settings)
     if not all(map(pipeline.chosen, budgets)) and not has_scipy():
         print("collected; the choice needs scipy: use `choose` where it is", flush=True)
         return None
@@ -189,7 +200,7 @@ def chosen_and_trained(
 
 def measure(pipeline: Pipeline, call: Call, settings: argparse.Namespace) -> None:
     """Open the test images for the original and all final models; nothing trains meanwhile."""
-    for budget in budgets_of(pipeline.case.settings, settings):
+    for budget in budgets_of(pipeline, settings):
         with call.alone("measure"):
             outcome = pipeline.run(budget).outcome
         for row in outcome.rows:
@@ -208,7 +219,7 @@ def choose(folder: Path, spec: RunSpec, settings: argparse.Namespace) -> None:
     with store.locked():
         store.begin(pipeline.case.facts())
         known, fitted = store.read("survey", Survey), store.read("predictor", Fitted)
-        for budget in budgets_of(spec.settings, settings):
+        for budget in budgets_of(pipeline, settings):
             with call.alone("choose"):
                 chosen = pipeline.choose_all(known, fitted, budget)
             for spends, each in chosen.items():
@@ -253,8 +264,11 @@ def sharing(case: Case) -> Case:
     return replace(case, subject=first.subject, trainer=trainer)
 
 
-def budgets_of(own: Settings, settings: argparse.Namespace) -> list[float]:
-    return [read_budget(each) for each in settings.budget or [own.budget]]
+def budgets_of(pipeline: Pipeline, settings: argparse.Namespace) -> list[float]:
+    """Return the budgets asked of this run by name or of every run; without any, its own."""
+    asked = [each.rpartition("=") for each in settings.budget or ()]
+    own = [budget for name, _, budget in asked if name in ("", pipeline.store.folder.name)]
+    return [read_budget(each) for each in own or [pipeline.case.settings.budget]]
 
 
 def has_scipy() -> bool:
@@ -298,7 +312,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--together", action="store_true", help="everything of all configs side by side"
     )
-    parser.add_argument("--budget", action="append", help="instead of the config's; repeatable")
+    parser.add_argument(
+        "--budget", action="append", help="instead of the config's; NAME=70%% for one; repeatable"
+    )
     parser.add_argument("--seeds", type=int, help="instead of the config's; more can follow")
     parser.add_argument("--data", help="instead of the config's")
     parser.add_argument("--unpack", type=Path, help="folder of bundles to begin from")

@@ -108,6 +108,8 @@ def test_what_cannot_be_done_is_named(run, places):
     with pytest.raises(AssertionError, match=r"^seeds = 0: it is no count") as told:
         run("paper_run.py", "run", "small.toml", "--seeds", 0, cwd=places[0])
     assert "Traceback" not in str(told.value)
+    with pytest.raises(AssertionError, match=r"no run here is called smal\. name small\."):
+        run("paper_run.py", "run", "small.toml", "--budget", "smal=40%", cwd=places[0])
 
 
 @pytest.mark.parametrize("config", sorted((ROOT / "configs").glob("*.toml")), ids=lambda p: p.stem)
@@ -157,9 +159,11 @@ def test_whole_runs_train_together_from_one_baseline_and_end_alike(places):
     command = ("run", "small.toml", "--baseline", "--seeds", 1)
     assert "joint: " in run_here(home, *command)
     (home / "runs").rename(home / "alone")
-    told = run_here(home, "run", "small.toml", "longer.toml", *command[2:], "--together")
+    budgets = ("--budget", "longer=60%", "--budget", "longer=50%")
+    told = run_here(home, "run", "small.toml", "longer.toml", *command[2:], "--together", *budgets)
     assert told.count("[baseline: ") == 1
-    assert told.count("[measure: ") == told.count("original: ") == 2
+    assert told.count("[measure: ") == told.count("original: ") == 3
+    assert not (home / "runs" / "small" / "budget-60").exists()
     for name in ("depth", "joint"):
         final = Path("small", "budget-50", f"{name}-seed-0.safetensors")
         assert (home / "runs" / final).read_bytes() == (home / "alone" / final).read_bytes()
