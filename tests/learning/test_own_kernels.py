@@ -11,15 +11,11 @@ from triprune.learning import own_kernels
 from triprune.learning.job import Job
 from triprune.learning.low_copies import LowCopies
 from triprune.learning.models import build_model
-from triprune.learning.own_kernels import (
-    OwnConv,
-    OwnNorm,
-    fast_forward,
-    trouble,
-    with_own_kernels,
-)
+from triprune.learning.own_kernels import fast_forward, trouble, with_own_kernels
+from triprune.learning.own_layers import OwnConv, OwnDense, OwnNorm
 from triprune.learning.recipe import Recipe
 from triprune.learning.training import train
+from triprune.learning.zoo.densenet import CifarDenseNet
 from triprune.learning.zoo.resnet import CifarResNet
 
 IMAGES = torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
@@ -27,6 +23,13 @@ IMAGES = torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 
 def norms_of(model):
     return [each for each in model.modules() if isinstance(each, OwnNorm)]
+
+
+def dense_of(model):
+    return [each for each in model.modules() if isinstance(each, OwnDense)]
+
+
+DENSE = {"densenet40": [12, 12, 12]}
 
 
 class Joint(nn.Module):
@@ -84,12 +87,76 @@ def test_whole_networks_compute_the_same(name):
     model = build_model(name).train()
     own = with_own_kernels(model, IMAGES)
     assert len(norms_of(own)) == sum(isinstance(m, nn.BatchNorm2d) for m in model.modules())
+    assert [len(each.convs) for each in dense_of(own)] == DENSE.get(name, [])
     assert own.training
     other = copy.deepcopy(model)
     assert torch.equal(own(IMAGES), other(IMAGES))
     ours = torch.autograd.grad(own(IMAGES).square().sum(), list(model.parameters()))
     theirs = torch.autograd.grad(other(IMAGES).square().sum(), list(other.parameters()))
     assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+class Dense(nn.Module):
+    """A dense layer before one that is or is not, as a test says."""
+
+    def __init__(self, follow):
+        super().__init__()
+        self.norms = nn.ModuleList([nn.BatchNorm2d(3), nn.BatchNorm2d(7)])
+        self.convs = nn.ModuleList(
+            nn.Conv2d(inputs, 4, 3, padding=1, bias=False) for inputs in (3, 7)
+        )
+        self.follow = follow
+
+    def layer(self, x, number):
+        return torch.cat([x, self.convs[number](self.norms[number](x).relu())], 1)
+
+    def forward(self, x):
+        return self.follow(self, self.layer(x, 0)).mean((2, 3))
+
+
+def without_relu(net, x):
+    return torch.cat([x, net.convs[1](net.norms[1](x))], 1)
+
+
+def used_elsewhere(net, x):
+    y = net.convs[1](net.norms[1](x).relu())
+    return torch.cat([x, y], 1).sum(1, keepdim=True) + y
+
+
+LAYERS = {
+    "another": (lambda net, x: net.layer(x, 1), [2]),
+    "another, by name": (
+        lambda net, x: torch.cat(tensors=(x, net.convs[1](net.norms[1](x).relu())), dim=1),
+        [2],
+    ),
+    "a second user": (lambda net, x: torch.cat([net.layer(x, 1), x], 1), [1, 1]),
+    "no relu": (without_relu, [1]),
+    "used elsewhere": (used_elsewhere, [1]),
+    "the other way round": (
+        lambda net, x: torch.cat([net.convs[1](net.norms[1](x).relu()), x], 1),
+        [1],
+    ),
+    "three of them": (
+        lambda net, x: torch.cat([x, net.convs[1](net.norms[1](x).relu()), x], 1),
+        [1],
+    ),
+    "along the rows": (
+        lambda net, x: torch.cat([x[:, :4], net.convs[1](net.norms[1](x).relu())], 2),
+        [1],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_rows_of_dense_layers_are_joined_and_others_are_not(name):
+    follow, found = LAYERS[name]
+    model = Dense(follow).train()
+    own = with_own_kernels(model, IMAGES)
+    assert [len(each.convs) for each in dense_of(own)] == found
+    other = copy.deepcopy(model)
+    assert torch.equal(own(IMAGES), other(IMAGES))
+    for mine, theirs in zip(model.buffers(), other.buffers(), strict=True):
+        assert torch.equal(mine, theirs)
 
 
 class Again(nn.Module):
@@ -186,7 +253,7 @@ def test_they_can_be_tried_where_nothing_learns():
         assert trouble(HERE, HALF) is None
 
 
-@pytest.mark.parametrize("kind", [OwnConv, OwnNorm])
+@pytest.mark.parametrize("kind", [OwnConv, OwnNorm, OwnDense])
 def test_kernels_that_err_are_not_trusted(monkeypatch, kind):
     right = kind.by_kernels
     monkeypatch.setattr(kind, "by_kernels", lambda self, *given: 1.1 * right(self, *given))
@@ -296,24 +363,34 @@ def test_a_convolution_on_a_cpu_is_torch_s():
     assert torch.equal(OwnConv(conv)(IMAGES), conv(IMAGES))
 
 
-def test_gradients_by_own_kernels_are_torch_s(monkeypatch):
+@pytest.mark.parametrize(
+    ("build", "calls"),
+    [
+        # the first convolution has three inputs, two stride
+        (lambda: CifarResNet(8), {OwnConv: 4, OwnNorm: 7, OwnDense: 0}),
+        # the norms that are left are before the transitions and at the end
+        (lambda: CifarDenseNet(10), {OwnConv: 0, OwnNorm: 3, OwnDense: 3}),
+    ],
+    ids=["resnet", "densenet"],
+)
+def test_gradients_by_own_kernels_are_torch_s(monkeypatch, build, calls):
     """The whole way, in the interpreter where there is no GPU: graph, copies and kernels."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
-        exact = CifarResNet(8).to(HERE).to(memory_format=torch.channels_last).train()
+        exact = build().to(HERE).to(memory_format=torch.channels_last).train()
     images = IMAGES[:, :, :8, :8].to(HERE).contiguous(memory_format=torch.channels_last)
     torchs, ours = copy.deepcopy(exact), copy.deepcopy(exact)
     true = slopes_of(exact, LowCopies(exact, None), images)
     rounded = slopes_of(torchs, LowCopies(torchs, torch.float16), images)
-    counted = {"conv": 0, "norm": 0}
-    for kind, name in ((OwnConv, "conv"), (OwnNorm, "norm")):
-        monkeypatch.setattr(kind, "by_kernels", counting(kind.by_kernels, counted, name))
+    counted = dict.fromkeys(calls, 0)
+    for kind in calls:
+        monkeypatch.setattr(kind, "by_kernels", counting(kind.by_kernels, counted, kind))
     own = with_own_kernels(ours, images)
     for each in own.modules():
-        if isinstance(each, (OwnConv, OwnNorm)):
+        if isinstance(each, (*calls,)):
             each.active = True
     mine = slopes_of(ours, LowCopies(own, torch.float16), images)
-    assert counted == {"conv": 4, "norm": 7}  # the first convolution has three inputs, two stride
+    assert counted == calls
     # Rounding may open or close a ReLU, and that changes every gradient before it.
     assert error(mine, true) < 3 * error(rounded, true) + 0.01
     for here, right in zip(ours.buffers(), exact.buffers(), strict=True):

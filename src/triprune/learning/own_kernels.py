@@ -1,8 +1,8 @@
 """Owns a model's forward pass by kernels of our own, for training steps on a GPU.
 
-Batch norms are computed together with what follows them, and 3×3 convolutions of few channels by
-kernels that are made for few. The model itself stays as it is: what comes back shares its layers.
-Refuses to trust kernels that it has not tried.
+Batch norms are computed together with what follows them, 3×3 convolutions of few channels by
+kernels that are made for few, and densely connected layers in one tensor. The model itself stays
+as it is: what comes back shares its layers. Refuses to trust kernels that it has not tried.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from triprune.errors import first_line
 from triprune.learning.following import NotFollowedError, graph_of, require_same
 from triprune.learning.low_copies import LowCopies
 from triprune.learning.memory import out_of_memory
+from triprune.learning.own_layers import OwnConv, OwnDense, OwnNorm
 from triprune.learning.precision import product_format, switches
 from triprune.learning.recipe import Recipe
 
@@ -70,7 +71,7 @@ def trouble(device: torch.device, low: torch.dtype) -> str | None:
 
 
 def _right(device: torch.device, low: torch.dtype) -> bool:
-    """Whether a convolution, a batch norm and their gradients are torch's, but for rounding."""
+    """Whether a convolution, a norm, a dense layer and their gradients are torch's, but rounded."""
     numbers = torch.linspace(0, 1e4, 2304, device=device).sin_()  # as good as random
     image = numbers.view(2, 16, 12, 6).to(low).contiguous(memory_format=torch.channels_last)
     weight = numbers.flip(0).view(16, 16, 3, 3).to(low)
@@ -78,12 +79,25 @@ def _right(device: torch.device, low: torch.dtype) -> bool:
     conv.weight = nn.Parameter(weight.contiguous(memory_format=torch.channels_last))
     norm = nn.BatchNorm2d(16, device=device)
     inputs = [image.requires_grad_(), conv.weight, *norm.parameters()]
-    y = OwnNorm(norm, rectified=True).by_kernels(OwnConv(conv).by_kernels(image), image)
-    z = functional.relu(norm(conv(image)) + image)
-    given = image.detach()
-    mine, theirs = (torch.autograd.grad(each, inputs, given) for each in (y, z))
-    pairs = zip((y.detach(), *mine), (z.detach(), *theirs), strict=True)
-    return all(bool((a - b).norm() <= _ALIKE[low] * b.norm()) for a, b in pairs)
+    own_norm, own_conv = OwnNorm(norm, rectified=True), OwnConv(conv)
+    dense = OwnDense([(own_norm, own_conv)])
+    tried = {
+        own_conv.by_kernels(image): conv(image),
+        own_norm.by_kernels(image, image): (norm(image) + image).relu(),
+        dense.by_kernels(image): torch.cat([image, conv(norm(image).relu())], 1),
+    }
+    return all(_alike(*pair, inputs, _ALIKE[low]) for pair in tried.items())
+
+
+def _alike(y: Tensor, z: Tensor, inputs: list[Tensor], most: float) -> bool:
+    """Whether two answers and their gradients differ by rounding alone."""
+    given = z.detach()
+    mine, theirs = (
+        torch.autograd.grad(each, inputs, given, allow_unused=True, materialize_grads=True)
+        for each in (y, z)
+    )
+    pairs = zip((y.detach(), *mine), (given, *theirs), strict=True)
+    return all(bool((a - b).norm() <= most * b.norm()) for a, b in pairs)
 
 
 def with_own_kernels(model: nn.Module, example: Tensor) -> fx.GraphModule:
@@ -105,75 +119,14 @@ def with_own_kernels(model: nn.Module, example: Tensor) -> fx.GraphModule:
             assert isinstance(conv, nn.Conv2d)
             following.add_submodule(name, OwnConv(conv))
         node.target = name
+    _join_dense(following)
     following.recompile()
     following.delete_all_unused_submodules()
     require_same(model, following, example)
     for each in following.modules():
-        if isinstance(each, (OwnNorm, OwnConv)):
+        if isinstance(each, (OwnNorm, OwnConv, OwnDense)):
             each.active = example.is_cuda
     return following
-
-
-class OwnNorm(nn.Module):
-    """A batch norm, plus a residual if one is given, behind a ReLU if so asked."""
-
-    def __init__(self, norm: nn.BatchNorm2d, *, rectified: bool) -> None:
-        super().__init__()
-        self.norm = norm
-        self.rectified = rectified
-        self.active = False
-
-    def forward(self, x: Tensor, residual: Any = None) -> Tensor:
-        """Compute both in as few kernels as can be, or as PyTorch does."""
-        if self.active and self.norm.training and _norm_kernels().suits(x, residual):
-            return self.by_kernels(x, residual)
-        y = self.norm(x)
-        y = y if residual is None else y + residual
-        return functional.relu(y) if self.rectified else y
-
-    def by_kernels(self, x: Tensor, residual: Tensor | None) -> Tensor:
-        """Compute both by the kernels, which suit these tensors."""
-        norm, kernels = self.norm, _norm_kernels()
-        assert norm.running_mean is not None
-        assert norm.running_var is not None
-        assert norm.momentum is not None
-        if norm.num_batches_tracked is not None:  # taken off where a step is captured
-            norm.num_batches_tracked.add_(1)
-        numbers = kernels.Norm(norm.running_mean, norm.running_var, norm.momentum, norm.eps)
-        affine = norm.weight, norm.bias
-        return kernels.normalise(x, residual, affine, numbers, rectified=self.rectified)
-
-
-class OwnConv(nn.Module):
-    """A convolution, by the kernels where it is one of those that they are for."""
-
-    def __init__(self, conv: nn.Conv2d) -> None:
-        super().__init__()
-        self.conv = conv
-        self.active = False
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Convolve by the kernels, or as PyTorch does."""
-        plain = not self.conv._forward_hooks  # one of ours widens what comes out
-        if self.active and plain and _conv_kernels().suits(self.conv, x):
-            return self.by_kernels(x)
-        return self.conv(x)
-
-    def by_kernels(self, x: Tensor) -> Tensor:
-        """Convolve by the kernels, which suit ``x``."""
-        return _conv_kernels().convolve(x, self.conv.weight)
-
-
-def _norm_kernels() -> Any:
-    from triprune.learning.kernels import norm
-
-    return norm
-
-
-def _conv_kernels() -> Any:
-    from triprune.learning.kernels import conv
-
-    return conv
 
 
 def _calls(owner: nn.Module, node: fx.Node, kind: type[nn.Module]) -> bool:
@@ -210,6 +163,50 @@ def _join(owner: fx.GraphModule, node: fx.Node) -> None:
     gone[-1].replace_all_uses_with(call)
     for each in reversed(gone):
         owner.graph.erase_node(each)
+
+
+def _join_dense(owner: fx.GraphModule) -> None:
+    """Put one call in the place of each row of densely connected layers."""
+    rows: dict[fx.Node, list[tuple[fx.Node, fx.Node]]] = {}  # norms and convolutions, by their end
+    for end in owner.graph.nodes:
+        if (layer := _dense_layer(owner, end)) is not None:
+            (begin,) = layer[0].all_input_nodes
+            joined = begin in rows and len(begin.users) == 2  # this norm, and what is set behind
+            rows[end] = [*(rows.pop(begin) if joined else ()), layer]
+    for number, (end, layers) in enumerate(rows.items()):
+        name = f"dense_{number}_own"
+        own = [tuple(owner.get_submodule(str(node.target)) for node in layer) for layer in layers]
+        owner.add_submodule(name, OwnDense(own))  # pyright: ignore[reportArgumentType]
+        first = layers[0][0]
+        with owner.graph.inserting_after(end):
+            call = owner.graph.call_module(name, first.args)
+        end.replace_all_uses_with(call)
+        for node in reversed([each for norm, conv in layers for each in (norm, conv, *conv.users)]):
+            owner.graph.erase_node(node)
+
+
+def _dense_layer(owner: fx.GraphModule, end: fx.Node) -> tuple[fx.Node, fx.Node] | None:
+    """Return norm and convolution, if ``end`` sets the latter behind what the norm was given."""
+    if end.op != "call_function" or end.target is not torch.cat:
+        return None
+    begin, conv = _two_channelwise(end) or (None, None)
+    if begin is None or conv is None or not _calls(owner, conv, OwnConv):
+        return None
+    norm: Any = conv.args[0]
+    if not _calls(owner, norm, OwnNorm) or norm.args[0] is not begin:
+        return None
+    rectified = owner.get_submodule(str(norm.target)).rectified
+    alone = _only_user(conv) is end and _only_user(norm) is conv
+    return (norm, conv) if rectified and alone else None
+
+
+def _two_channelwise(cat: fx.Node) -> tuple[fx.Node, fx.Node] | None:
+    """Return the two tensors that are set one behind the other along the channels, if it is two."""
+    given = {**dict(zip(("tensors", "dim"), cat.args, strict=False)), **cat.kwargs}
+    parts: Any = given.pop("tensors", None)
+    if given != {"dim": 1} or not isinstance(parts, (list, tuple)) or len(parts) != 2:
+        return None
+    return (parts[0], parts[1]) if all(isinstance(each, fx.Node) for each in parts) else None
 
 
 def _only_user(node: fx.Node) -> fx.Node | None:

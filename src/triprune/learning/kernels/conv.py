@@ -8,6 +8,7 @@ are. Refuses other strides, paddings, groups and layouts, and fp32.
 # pyright: reportIndexIssue=false, reportCallIssue=false, reportArgumentType=false
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -15,7 +16,14 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-from triprune.learning.kernels.tiling import LARGEST, in_nhwc, tile_of, vector_of
+from triprune.learning.kernels.tiling import (
+    LARGEST,
+    in_nhwc,
+    new_image,
+    row_of,
+    tile_of,
+    vector_of,
+)
 
 _MOST_PARTS = 256  # into which the pixels are divided to add up the gradient of the weights
 _ROWS_A_PART = 256  # at least
@@ -43,6 +51,7 @@ def _convolve(
     width,
     in_vectors,
     out_vectors,
+    row_vectors,
     turned: tl.constexpr,
     in_vector: tl.constexpr,
     out_vector: tl.constexpr,
@@ -70,7 +79,7 @@ def _convolve(
         values = tl.load(x + place, mask=seen[:, None] & (channel < ins)[None, :], other=0.0)
         factors = _weights(weight, tap, channel, out_channel, ins, outs, turned)
         total = tl.dot(values, factors, total)
-    place = row[:, None] * outs + out_channel[None, :]
+    place = row[:, None] * (row_vectors * out_vector) + out_channel[None, :]
     wanted = (row < rows)[:, None] & (out_channel < outs)[None, :]
     tl.store(output + place, total.to(output.dtype.element_ty), mask=wanted)
 
@@ -139,6 +148,16 @@ def _add_parts(sums, output, count, parts: tl.constexpr, tile: tl.constexpr):
 def suits(conv: nn.Conv2d, x: Tensor) -> bool:
     """Whether the kernels can take this convolution of ``x``, and were seen to be faster."""
     return (
+        suited(conv)
+        and x.dtype == conv.weight.dtype
+        and in_nhwc(x, conv.weight)
+        and x.numel() // conv.in_channels * conv.out_channels < LARGEST
+    )
+
+
+def suited(conv: nn.Conv2d) -> bool:
+    """Whether the kernels can take this convolution of inputs like its weights."""
+    return (
         conv.kernel_size == (3, 3)
         and conv.stride == conv.padding == conv.dilation == (1, 1)
         and conv.groups == 1
@@ -146,10 +165,7 @@ def suits(conv: nn.Conv2d, x: Tensor) -> bool:
         and conv.padding_mode == "zeros"
         and conv.in_channels >= 8
         and conv.out_channels <= 64
-        and x.dtype == conv.weight.dtype
-        and x.dtype in (torch.float16, torch.bfloat16)
-        and in_nhwc(x, conv.weight)
-        and x.numel() // conv.in_channels * conv.out_channels < LARGEST
+        and conv.weight.dtype in (torch.float16, torch.bfloat16)
     )
 
 
@@ -163,22 +179,29 @@ class _Convolve(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return _convolved(x, weight, weight.shape[0], turned=False)
+        output = new_image(x, weight.shape[0])
+        convolve_into(output, x, weight, turned=False)
+        return output
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> Any:
         x, weight = ctx.saved_tensors
         given = slopes[0].contiguous(memory_format=torch.channels_last)
         back, learned = ctx.needs_input_grad
-        return (
-            _convolved(given, weight, x.shape[1], turned=True) if back else None,
-            _correlated(x, given, weight) if learned else None,
-        )
+        slope = new_image(x, x.shape[1]) if back else None
+        if slope is not None:
+            convolve_into(slope, given, weight, turned=True)
+        return slope, correlated(x, given, weight) if learned else None
 
 
-def _convolved(x: Tensor, weight: Tensor, outs: int, *, turned: bool) -> Tensor:
+def convolve_into(output: Tensor, x: Tensor, weight: Tensor, *, turned: bool) -> None:
+    """Write the convolution of ``x``; ``turned``, of outputs' gradients, those of the inputs.
+
+    ``output`` may be some of a larger tensor's channels.
+    """
     images, ins, height, width = x.shape
-    output = x.new_empty((images, height, width, outs)).permute(0, 3, 1, 2)
+    outs, row = output.shape[1], row_of(output)
+    in_vector, out_vector = vector_of(ins), vector_of(math.gcd(outs, row))
     rows, tile_out = images * height * width, tile_of(outs)
     tile_rows = 64 if tile_out == 64 else 128
     _convolve[(triton.cdiv(rows, tile_rows), triton.cdiv(outs, tile_out))](
@@ -188,17 +211,18 @@ def _convolved(x: Tensor, weight: Tensor, outs: int, *, turned: bool) -> Tensor:
         rows,
         height,
         width,
-        *_vectors(ins, outs),
+        ins // in_vector,
+        outs // out_vector,
+        row // out_vector,
         turned=turned,
-        in_vector=vector_of(ins),
-        out_vector=vector_of(outs),
+        in_vector=in_vector,
+        out_vector=out_vector,
         tile_rows=tile_rows,
         tile_in=tile_of(ins),
         tile_out=tile_out,
         num_warps=_warps(ins, tile_out),
         num_stages=3,
     )
-    return output
 
 
 def _warps(ins: int, tile_out: int) -> int:
@@ -208,9 +232,11 @@ def _warps(ins: int, tile_out: int) -> int:
     return 2 if ins <= 64 else 8
 
 
-def _correlated(x: Tensor, given: Tensor, weight: Tensor) -> Tensor:
+def correlated(x: Tensor, given: Tensor, weight: Tensor) -> Tensor:
+    """Return the gradient of the weights."""
     images, ins, height, width = x.shape
     outs, rows, tile_rows = given.shape[1], images * height * width, 64
+    in_vector, out_vector = vector_of(ins), vector_of(outs)
     parts = min(_MOST_PARTS, triton.next_power_of_2(max(1, rows // _ROWS_A_PART)))
     tile_out = tile_of(outs)
     tile_in = min(tile_of(ins), _PRODUCTS // tile_out)
@@ -223,10 +249,11 @@ def _correlated(x: Tensor, given: Tensor, weight: Tensor) -> Tensor:
         rows,
         height,
         width,
-        *_vectors(ins, outs),
+        ins // in_vector,
+        outs // out_vector,
         triton.cdiv(triton.cdiv(rows, parts), tile_rows),
-        in_vector=vector_of(ins),
-        out_vector=vector_of(outs),
+        in_vector=in_vector,
+        out_vector=out_vector,
         tile_rows=tile_rows,
         tile_in=tile_in,
         tile_out=tile_out,
@@ -238,7 +265,3 @@ def _correlated(x: Tensor, given: Tensor, weight: Tensor) -> Tensor:
         sums, slope, weight.numel(), parts=parts, tile=tile
     )
     return slope
-
-
-def _vectors(ins: int, outs: int) -> tuple[int, int]:
-    return ins // vector_of(ins), outs // vector_of(outs)

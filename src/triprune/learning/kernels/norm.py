@@ -9,6 +9,8 @@ order, so that the same inputs give the same bits. Refuses all but N×C×H×W in
 # pyright: reportIndexIssue=false, reportCallIssue=false, reportArgumentType=false
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +19,7 @@ import triton
 from torch import Tensor
 
 from triprune.learning.kernels.norm_passes import normalise_rows, pass_back, sum_columns
-from triprune.learning.kernels.tiling import in_nhwc, tile_of, vector_of
+from triprune.learning.kernels.tiling import in_nhwc, new_image, row_of, tile_of, vector_of
 
 _NUMBERS = 8192  # that a program holds at once
 
@@ -64,120 +66,168 @@ class _Normalise(torch.autograd.Function):
         norm: Norm,
         rectified: bool,
     ) -> Tensor:
-        tiles = _Tiles.of(x)
-        mean, scatter = (x.new_empty(tiles.channels, dtype=torch.float32) for _ in range(2))
-        sums = x.new_empty(tiles.sums, dtype=torch.float32)
-        output = torch.empty_like(x)
-        sum_columns[tiles.adders](
-            x,
-            x,
-            x,
-            mean,
-            scatter,
-            x,
-            sums,
-            *tiles.sizes,
-            backward=False,
-            rectified=False,
-            keeps=False,
-            **tiles.shape,
+        sums = new_sums(x)
+        add_up(x, sums)
+        output, *statistics = normalised(
+            x, residual, (weight, bias), norm, sums, rectified=rectified
         )
-        normalise_rows[tiles.users](
-            x,
-            x if residual is None else residual,
-            weight,
-            bias,
-            sums,
-            norm.running_mean,
-            norm.running_var,
-            mean,
-            scatter,
-            output,
-            *tiles.sizes,
-            norm.momentum,
-            norm.eps,
-            added=residual is not None,
-            rectified=rectified,
-            parts=tiles.parts,
-            **tiles.shape,
-        )
-        ctx.save_for_backward(x, output if rectified else None, weight, mean, scatter)
+        ctx.save_for_backward(x, output if rectified else None, weight, *statistics)
         ctx.added = residual is not None
         return output
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> Any:
-        x, output, weight, mean, scatter = ctx.saved_tensors
+        x, output, weight, *statistics = ctx.saved_tensors
         given = slopes[0].contiguous(memory_format=torch.channels_last)
-        rectified = output is not None
-        tiles = _Tiles.of(x)
-        sums = x.new_empty(tiles.sums, dtype=torch.float32)
-        keeps = ctx.added and rectified
-        kept = torch.empty_like(x) if keeps else given
-        sum_columns[tiles.adders](
-            x,
-            given,
-            output if rectified else x,
-            mean,
-            scatter,
-            kept,
-            sums,
-            *tiles.sizes,
-            backward=True,
-            rectified=rectified,
-            keeps=keeps,
-            **tiles.shape,
-        )
         slope_x = torch.empty_like(x)
-        slope_weight, slope_bias = torch.empty_like(weight), torch.empty_like(weight)
-        pass_back[tiles.users](
-            x,
-            kept,
-            output if rectified else x,
-            weight,
-            mean,
-            scatter,
-            sums,
-            slope_x,
-            slope_weight,
-            slope_bias,
-            *tiles.sizes,
-            rectified=rectified and not keeps,  # what was kept is rectified already
-            parts=tiles.parts,
-            **tiles.shape,
+        kept, *learned = passed_back(
+            x, given, output, weight, statistics, slope_x, keeps=ctx.added, adds=False
         )
-        return slope_x, kept if ctx.added else None, slope_weight, slope_bias, None, None
+        return slope_x, kept if ctx.added else None, *learned, None, None
+
+
+def new_sums(x: Tensor) -> Tensor:
+    """Return room for the sums of every part of the rows, for each channel of ``x``."""
+    channels = x.shape[1]
+    parts = 128 if channels <= 32 else 64  # all who use them read them all
+    return x.new_empty((parts, 2, channels), dtype=torch.float32)
+
+
+def add_up(x: Tensor, sums: Tensor) -> None:
+    """Add up the columns of ``x`` into ``sums``; both may be some of a larger tensor's channels."""
+    tiles = _Tiles.of(x, sums)
+    sum_columns[tiles.adders](
+        x,
+        x,
+        x,
+        sums,
+        sums,
+        x,
+        sums,
+        *tiles.sizes,
+        backward=False,
+        rectified=False,
+        keeps=False,
+        **tiles.shape,
+    )
+
+
+def normalised(
+    x: Tensor,
+    residual: Tensor | None,
+    affine: tuple[Tensor, Tensor],
+    norm: Norm,
+    sums: Tensor,
+    *,
+    rectified: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return ``x`` normalised by its ``sums``, and its mean and one over its deviation."""
+    tiles = _Tiles.of(x, sums)
+    mean, scatter = (x.new_empty(tiles.channels, dtype=torch.float32) for _ in range(2))
+    output = new_image(x, tiles.channels)
+    normalise_rows[tiles.users](
+        x,
+        x if residual is None else residual,
+        *affine,
+        sums,
+        norm.running_mean,
+        norm.running_var,
+        mean,
+        scatter,
+        output,
+        *tiles.sizes,
+        norm.momentum,
+        norm.eps,
+        added=residual is not None,
+        rectified=rectified,
+        parts=sums.shape[0],
+        **tiles.shape,
+    )
+    return output, mean, scatter
+
+
+def passed_back(
+    x: Tensor,
+    given: Tensor,
+    output: Tensor | None,
+    weight: Tensor,
+    statistics: Sequence[Tensor],
+    slope_x: Tensor,
+    *,
+    keeps: bool,
+    adds: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Write the gradient of ``x``, or add it; return the residual's, the weight's and the bias's.
+
+    ``output`` is what came out where a ReLU was behind. ``slope_x`` is laid out as ``x`` is, and
+    both may be some of a larger tensor's channels.
+    """
+    rectified = output is not None
+    keeps = keeps and rectified
+    sums = new_sums(x)
+    tiles = _Tiles.of(x, sums)
+    kept = torch.empty_like(given) if keeps else given
+    sum_columns[tiles.adders](
+        x,
+        given,
+        output if rectified else x,
+        *statistics,
+        kept,
+        sums,
+        *tiles.sizes,
+        backward=True,
+        rectified=rectified,
+        keeps=keeps,
+        **tiles.shape,
+    )
+    slope_weight, slope_bias = torch.empty_like(weight), torch.empty_like(weight)
+    pass_back[tiles.users](
+        x,
+        kept,
+        output if rectified else x,
+        weight,
+        *statistics,
+        sums,
+        slope_x,
+        slope_weight,
+        slope_bias,
+        *tiles.sizes[:-1],
+        rectified=rectified and not keeps,  # what was kept is rectified already
+        adds=adds,
+        parts=sums.shape[0],
+        **tiles.shape,
+    )
+    return kept, slope_weight, slope_bias
 
 
 @dataclass(frozen=True, slots=True)
 class _Tiles:
-    """How a tensor's rows (the pixels of all images) and channels are divided among programs."""
+    """How a tensor's rows (the pixels of all images) and channels are divided among programs.
+
+    ``x_row`` and ``sum_row`` are the channels of the tensors that these are some of.
+    """
 
     rows: int
     channels: int
+    x_row: int
+    sum_row: int
+    parts: int
 
     @classmethod
-    def of(cls, x: Tensor) -> _Tiles:
-        return cls(x.numel() // x.shape[1], x.shape[1])
+    def of(cls, x: Tensor, sums: Tensor) -> _Tiles:
+        channels = x.shape[1]
+        return cls(x.numel() // channels, channels, row_of(x), sums.stride(1), sums.shape[0])
 
     @property
-    def parts(self) -> int:
-        """How many parts of the rows are added up on their own: all who use them read them all."""
-        return 128 if self.channels <= 32 else 64
-
-    @property
-    def sums(self) -> tuple[int, int, int]:
-        return self.parts, 2, self.channels
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        return self.rows, self.channels // vector_of(self.channels)
+    def sizes(self) -> tuple[int, int, int, int]:
+        size = self._vector
+        return self.rows, self.channels // size, self.x_row // size, self.sum_row // size
 
     @property
     def shape(self) -> dict[str, int]:
         wide = tile_of(self.channels)
         return {
-            "vector": vector_of(self.channels),
+            "vector": self._vector,
             "tile_rows": _NUMBERS // wide,
             "tile_channels": wide,
         }
@@ -191,6 +241,10 @@ class _Tiles:
     def users(self) -> tuple[int, int]:
         """The grid of the programs that use the sums."""
         return triton.cdiv(self.rows, self.shape["tile_rows"]), self._across
+
+    @property
+    def _vector(self) -> int:
+        return vector_of(math.gcd(self.channels, self.x_row, self.sum_row))
 
     @property
     def _across(self) -> int:

@@ -21,6 +21,8 @@ def sum_columns(
     sums,
     rows,
     vectors,
+    x_vectors,
+    sum_vectors,
     backward: tl.constexpr,
     rectified: tl.constexpr,
     keeps: tl.constexpr,
@@ -34,7 +36,7 @@ def sum_columns(
     gradient behind the ReLU, and its product with the normalised x; ``kept`` takes that gradient.
     """
     part = tl.program_id(0)
-    channels = vectors * vector
+    channels, x_row, sum_row = vectors * vector, x_vectors * vector, sum_vectors * vector
     channel = tl.program_id(1) * tile_channels + tl.arange(0, tile_channels)
     real = channel < channels
     steps = tl.cdiv(tl.cdiv(rows, tl.num_programs(0)), tile_rows)
@@ -50,7 +52,8 @@ def sum_columns(
         row = (part * steps + step) * tile_rows + tl.arange(0, tile_rows)
         inside = (row < rows)[:, None] & real[None, :]
         place = row[:, None] * channels + channel[None, :]
-        value = tl.load(x + place, mask=inside, other=0.0).to(tl.float32) - centre[None, :]
+        there = x + row[:, None] * x_row + channel[None, :]
+        value = tl.load(there, mask=inside, other=0.0).to(tl.float32) - centre[None, :]
         if backward:
             slope = tl.load(given + place, mask=inside, other=0.0)
             if rectified:
@@ -65,18 +68,18 @@ def sum_columns(
             value = tl.where(inside, value, 0.0)
             first += value
             second += value * value
-    where = sums + part * 2 * channels + channel
+    where = sums + part * 2 * sum_row + channel
     tl.store(where, tl.sum(first, 0), mask=real)
-    tl.store(where + channels, tl.sum(second, 0), mask=real)
+    tl.store(where + sum_row, tl.sum(second, 0), mask=real)
 
 
 @triton.jit
-def totals(sums, channels, channel, real, parts: tl.constexpr):
+def totals(sums, sum_row, channel, real, parts: tl.constexpr):
     """Return both numbers of every channel, over all parts."""
     part = tl.arange(0, parts)
-    where = sums + part[:, None] * 2 * channels + channel[None, :]
+    where = sums + part[:, None] * 2 * sum_row + channel[None, :]
     first = tl.load(where, mask=real[None, :], other=0.0)
-    second = tl.load(where + channels, mask=real[None, :], other=0.0)
+    second = tl.load(where + sum_row, mask=real[None, :], other=0.0)
     return tl.sum(first, 0), tl.sum(second, 0)
 
 
@@ -94,6 +97,8 @@ def normalise_rows(
     output,
     rows,
     vectors,
+    x_vectors,
+    sum_vectors,
     momentum,
     eps,
     added: tl.constexpr,
@@ -104,10 +109,10 @@ def normalise_rows(
     tile_channels: tl.constexpr,
 ):
     """Normalise these rows, add the residual, rectify; the first program keeps the statistics."""
-    channels = vectors * vector
+    channels, x_row, sum_row = vectors * vector, x_vectors * vector, sum_vectors * vector
     channel = tl.program_id(1) * tile_channels + tl.arange(0, tile_channels)
     real = channel < channels
-    total, squares = totals(sums, channels, channel, real, parts)
+    total, squares = totals(sums, sum_row, channel, real, parts)
     away = total / rows  # of the mean from the first row
     variance = squares / rows - away * away
     variance = tl.where(variance < 0, 0.0, variance)
@@ -126,7 +131,8 @@ def normalise_rows(
     row = tl.program_id(0) * tile_rows + tl.arange(0, tile_rows)
     inside = (row < rows)[:, None] & real[None, :]
     place = row[:, None] * channels + channel[None, :]
-    value = tl.load(x + place, mask=inside, other=0.0).to(tl.float32)
+    there = x + row[:, None] * x_row + channel[None, :]
+    value = tl.load(there, mask=inside, other=0.0).to(tl.float32)
     value = (value - centre[None, :]) * factor[None, :] + shift[None, :]
     if added:
         value += tl.load(residual + place, mask=inside, other=0.0).to(tl.float32)
@@ -149,14 +155,19 @@ def pass_back(
     slope_bias,
     rows,
     vectors,
+    x_vectors,
     rectified: tl.constexpr,
+    adds: tl.constexpr,
     vector: tl.constexpr,
     parts: tl.constexpr,
     tile_rows: tl.constexpr,
     tile_channels: tl.constexpr,
 ):
-    """Return these rows' gradient of x; the first program keeps those of weight and bias."""
-    channels = vectors * vector
+    """Return these rows' gradient of x; the first program keeps those of weight and bias.
+
+    ``slope_x`` has the rows of x; what it holds is added to where it ``adds``.
+    """
+    channels, x_row = vectors * vector, x_vectors * vector
     channel = tl.program_id(1) * tile_channels + tl.arange(0, tile_channels)
     real = channel < channels
     total, product = totals(sums, channels, channel, real, parts)
@@ -174,6 +185,9 @@ def pass_back(
     if rectified:
         closed = tl.load(output + place, mask=inside, other=0.0) <= 0
         slope = tl.where(closed, 0.0, slope)
-    value = tl.load(x + place, mask=inside, other=0.0).to(tl.float32) - centre[None, :]
+    there = row[:, None] * x_row + channel[None, :]
+    value = tl.load(x + there, mask=inside, other=0.0).to(tl.float32) - centre[None, :]
     slope = (slope - common[None, :] - value * along[None, :]) * factor[None, :]
-    tl.store(slope_x + place, slope.to(slope_x.dtype.element_ty), mask=inside)
+    if adds:
+        slope += tl.load(slope_x + there, mask=inside, other=0.0).to(tl.float32)
+    tl.store(slope_x + there, slope.to(slope_x.dtype.element_ty), mask=inside)

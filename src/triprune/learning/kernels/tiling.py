@@ -1,4 +1,4 @@
-"""Owns how channels are divided among the programs of a kernel; refuses to know what they do."""
+"""Owns how images lie in memory and are divided among programs; refuses to know what those do."""
 
 from __future__ import annotations
 
@@ -17,6 +17,17 @@ def in_nhwc(*tensors: Tensor) -> bool:
         and each.is_contiguous(memory_format=torch.channels_last)
         for each in tensors
     )
+
+
+def new_image(x: Tensor, channels: int) -> Tensor:
+    """Return room for as many pixels as ``x`` has, with so many channels, in NHWC."""
+    images, _, height, width = x.shape
+    return x.new_empty((images, height, width, channels)).permute(0, 3, 1, 2)
+
+
+def row_of(x: Tensor) -> int:
+    """Return how far a pixel is from the next: its channels, or those that these are some of."""
+    return x.shape[1] if x.is_contiguous(memory_format=torch.channels_last) else x.stride(3)
 
 
 def tile_of(channels: int) -> int:

@@ -1,0 +1,80 @@
+import pytest
+import torch
+from torch.nn import functional
+
+from triprune.learning.kernels.dense import Layer, dense_block, suits
+from triprune.learning.kernels.norm import Norm
+
+SHAPES = [  # images, channels, grown by, height, width
+    (2, 16, (12, 12, 12), 6, 5),
+    (3, 12, (4, 9, 5), 4, 4),  # channels that lie at odd places
+    (1, 40, (12,), 7, 3),
+]
+
+
+def layers_of(draw, channels, grown):
+    for outputs in grown:
+        norm = Norm(draw(channels), draw(channels).abs(), 0.1, 1e-5)
+        weight, bias = (draw(channels, mean=m).requires_grad_() for m in (1.0, 0.0))
+        filters = (0.2 * draw(outputs, channels, 3, 3)).half()
+        filters = filters.contiguous(memory_format=torch.channels_last).requires_grad_()
+        yield Layer(norm, weight, bias, filters)
+        channels += outputs
+
+
+def by_the_textbook(x, layers, running):
+    for layer, kept in zip(layers, running, strict=True):
+        weight, bias, filters = layer
+        y = functional.batch_norm(x, *kept, weight, bias, True, 0.1, 1e-5)
+        x = torch.cat([x, functional.conv2d(y.relu(), filters, padding=1)], 1)
+    return x
+
+
+def error(mine, exact):
+    mine, exact = mine.detach().double(), exact.detach()
+    return float((mine - exact).norm() / exact.norm())
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_block_and_its_gradients_are_the_textbook_s(draw, shape):
+    images, channels, grown, height, width = shape
+    x = draw(images, channels, height, width, dtype=torch.float16).requires_grad_()
+    layers = list(layers_of(draw, channels, grown))
+    running = [(e.norm.running_mean.double(), e.norm.running_var.double()) for e in layers]
+    inputs = [x, *(each for layer in layers for each in layer.parameters)]
+    exact = [each.detach().double().requires_grad_() for each in inputs]
+    threes = [exact[n : n + 3] for n in range(1, len(exact), 3)]
+    y, z = dense_block(x, layers), by_the_textbook(exact[0], threes, running)
+    given = draw(*y.shape, dtype=torch.float16)
+    slopes = torch.autograd.grad(y, inputs, given)
+    theirs = torch.autograd.grad(z, exact, given.double())
+    assert torch.equal(y[:, :channels], x)
+    assert error(y, z) < 1e-3
+    for mine, other in zip(slopes, theirs, strict=True):
+        assert error(mine, other) < 1e-2  # a ReLU opens or closes by rounding
+    for layer, (mean, variance) in zip(layers, running, strict=True):
+        assert error(layer.norm.running_mean, mean) < 1e-3
+        assert error(layer.norm.running_var, variance) < 1e-3
+
+
+def test_the_given_gradient_is_left_as_it_was(draw):
+    x = draw(1, 16, 4, 4, dtype=torch.float16).requires_grad_()
+    y = dense_block(x, list(layers_of(draw, 16, (8, 8))))
+    given = draw(*y.shape, dtype=torch.float16)
+    before = given.clone()
+    torch.autograd.grad(y, x, given)
+    assert torch.equal(given, before)
+
+
+def test_what_the_kernels_are_for(draw):
+    x = draw(2, 16, 4, 4, dtype=torch.float16)
+    filters = [each.filters for each in layers_of(draw, 16, (8, 8))]
+    assert suits(x, filters)
+    assert not suits(x.contiguous(), filters)
+    assert not suits(x.float(), filters)
+    assert not suits(x, [filters[0], filters[1].contiguous()])
+    assert not suits(draw(1, 16, 1, 1, dtype=torch.float16), filters)
+    large = torch.empty(1, 16, 8000, 8000, dtype=torch.float16, device="meta")
+    large = large.to(memory_format=torch.channels_last)
+    assert suits(large, filters)
+    assert not suits(large, [*filters, filters[0]])
