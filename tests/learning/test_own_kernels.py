@@ -111,7 +111,8 @@ class Dense(nn.Module):
         return torch.cat([x, self.convs[number](self.norms[number](x).relu())], 1)
 
     def forward(self, x):
-        return self.follow(self, self.layer(x, 0)).mean((2, 3))
+        y = self.follow(self, self.layer(x, 0))
+        return torch.cat([y, y], 1).mean((2, 3))
 
 
 def without_relu(net, x):
@@ -121,6 +122,11 @@ def without_relu(net, x):
 def used_elsewhere(net, x):
     y = net.convs[1](net.norms[1](x).relu())
     return torch.cat([x, y], 1).sum(1, keepdim=True) + y
+
+
+def normed_before(net, x):
+    y = net.norms[1](x).relu()
+    return torch.cat([x, net.convs[1](y)], 1) + net.norms[1](x).mean()
 
 
 LAYERS = {
@@ -142,9 +148,19 @@ LAYERS = {
     ),
     "along the rows": (
         lambda net, x: torch.cat([x[:, :4], net.convs[1](net.norms[1](x).relu())], 2),
-        [1],
+        [],  # and of what the layer before makes, a part is taken, which may be written to
     ),
+    "changed in place": (lambda net, x: net.layer(x, 1).relu_(), []),
+    "a norm that is called again": (normed_before, [1]),
 }
+
+
+def test_a_model_s_own_names_stay_its_own():
+    model = Dense(lambda net, x: net.cat_own(net.layer(x, 1)))
+    model.cat_own = model.cat_1_own = model.norms_1_own = nn.BatchNorm2d(11)
+    own = with_own_kernels(model.train(), IMAGES)
+    assert [len(each.convs) for each in dense_of(own)] == [2]
+    assert torch.equal(own(IMAGES), copy.deepcopy(model)(IMAGES))
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -213,6 +229,19 @@ def test_by_the_kernels_a_norm_learns_the_same():
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
     norm.num_batches_tracked = None  # as while a step is captured
     OwnNorm(norm, rectified=False).by_kernels(x, None)
+
+
+@pytest.mark.parametrize("kind", ["norm", "conv"])
+def test_what_kernels_return_may_be_changed_in_place(kind):
+    x = torch.rand(2, 16, 4, 4, device=HERE).half().contiguous(memory_format=torch.channels_last)
+    norm = OwnNorm(nn.BatchNorm2d(16, device=HERE), rectified=False)
+    plain = nn.Conv2d(16, 16, 3, padding=1, bias=False, device=HERE).half()
+    conv = OwnConv(plain.to(memory_format=torch.channels_last))
+    y = norm.by_kernels(x, None) if kind == "norm" else conv.by_kernels(x)
+    y = functional.leaky_relu(y, inplace=True)
+    owner = norm.norm.weight if kind == "norm" else conv.conv.weight
+    (slope,) = torch.autograd.grad(y.float().square().sum(), owner)
+    assert bool(slope.any())
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ as it is: what comes back shares its layers. Refuses to trust kernels that it ha
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from functools import cache
@@ -71,22 +72,33 @@ def trouble(device: torch.device, low: torch.dtype) -> str | None:
 
 
 def _right(device: torch.device, low: torch.dtype) -> bool:
-    """Whether a convolution, a norm, a dense layer and their gradients are torch's, but rounded."""
-    numbers = torch.linspace(0, 1e4, 2304, device=device).sin_()  # as good as random
-    image = numbers.view(2, 16, 12, 6).to(low).contiguous(memory_format=torch.channels_last)
-    weight = numbers.flip(0).view(16, 16, 3, 3).to(low)
-    conv = nn.Conv2d(16, 16, 3, padding=1, bias=False, device="meta")  # no weights are drawn
-    conv.weight = nn.Parameter(weight.contiguous(memory_format=torch.channels_last))
-    norm = nn.BatchNorm2d(16, device=device)
-    inputs = [image.requires_grad_(), conv.weight, *norm.parameters()]
-    own_norm, own_conv = OwnNorm(norm, rectified=True), OwnConv(conv)
-    dense = OwnDense([(own_norm, own_conv)])
+    """Whether a convolution, a norm, dense layers and their gradients are torch's, but rounded."""
+    image = _drawn((2, 16, 12, 6), device, low).requires_grad_()
+    convs = [_conv(*sides, device, low) for sides in ((16, 16), (16, 12), (28, 12))]
+    norms = [nn.BatchNorm2d(channels, device=device) for channels in (16, 16, 28)]
+    own = [(OwnNorm(n, rectified=True), OwnConv(c)) for n, c in zip(norms, convs, strict=True)]
+    inputs = [image, *(each for layer in (*convs, *norms) for each in layer.parameters())]
+    grown = image
+    for norm, conv in zip(norms[1:], convs[1:], strict=True):
+        grown = torch.cat([grown, conv(norm(grown).relu())], 1)
     tried = {
-        own_conv.by_kernels(image): conv(image),
-        own_norm.by_kernels(image, image): (norm(image) + image).relu(),
-        dense.by_kernels(image): torch.cat([image, conv(norm(image).relu())], 1),
+        own[0][1].by_kernels(image): convs[0](image),
+        own[0][0].by_kernels(image, image): (norms[0](image) + image).relu(),
+        OwnDense(own[1:]).by_kernels(image): grown,
     }
     return all(_alike(*pair, inputs, _ALIKE[low]) for pair in tried.items())
+
+
+def _drawn(shape: tuple[int, ...], device: torch.device, low: torch.dtype) -> Tensor:
+    """Return numbers as good as random, in NHWC; none are drawn."""
+    numbers = torch.linspace(0, 1e4, math.prod(shape), device=device).sin_()
+    return numbers.view(shape).to(low).contiguous(memory_format=torch.channels_last)
+
+
+def _conv(inputs: int, outputs: int, device: torch.device, low: torch.dtype) -> nn.Conv2d:
+    conv = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False, device="meta")
+    conv.weight = nn.Parameter(_drawn((outputs, inputs, 3, 3), device, low))
+    return conv
 
 
 def _alike(y: Tensor, z: Tensor, inputs: list[Tensor], most: float) -> bool:
@@ -156,7 +168,7 @@ def _join(owner: fx.GraphModule, node: fx.Node) -> None:
         gone.append(follower)
     norm = owner.get_submodule(str(node.target))
     assert isinstance(norm, nn.BatchNorm2d)
-    name = f"{node.name}_own"
+    name = _free_name(owner, f"{node.name}_own")
     owner.add_submodule(name, OwnNorm(norm, rectified=rectified))
     with owner.graph.inserting_after(gone[-1]):
         call = owner.graph.call_module(name, tuple(arguments))
@@ -173,9 +185,11 @@ def _join_dense(owner: fx.GraphModule) -> None:
             (begin,) = layer[0].all_input_nodes
             joined = begin in rows and len(begin.users) == 2  # this norm, and what is set behind
             rows[end] = [*(rows.pop(begin) if joined else ()), layer]
-    for number, (end, layers) in enumerate(rows.items()):
-        name = f"dense_{number}_own"
+    for end, layers in rows.items():
+        if not all(_only_reads(owner, user) for user in end.users):
+            continue
         own = [tuple(owner.get_submodule(str(node.target)) for node in layer) for layer in layers]
+        name = _free_name(owner, f"{end.name}_own")
         owner.add_submodule(name, OwnDense(own))  # pyright: ignore[reportArgumentType]
         first = layers[0][0]
         with owner.graph.inserting_after(end):
@@ -195,9 +209,29 @@ def _dense_layer(owner: fx.GraphModule, end: fx.Node) -> tuple[fx.Node, fx.Node]
     norm: Any = conv.args[0]
     if not _calls(owner, norm, OwnNorm) or norm.args[0] is not begin:
         return None
-    rectified = owner.get_submodule(str(norm.target)).rectified
+    own = owner.get_submodule(str(norm.target))
+    assert isinstance(own, OwnNorm)
     alone = _only_user(conv) is end and _only_user(norm) is conv
-    return (norm, conv) if rectified and alone else None
+    return (norm, conv) if own.rectified and alone and not _called_again(owner, own) else None
+
+
+def _called_again(owner: fx.GraphModule, own: OwnNorm) -> bool:
+    """Whether the same batch norm is called elsewhere: its statistics know an order."""
+    calls = [each for each in owner.graph.nodes if _calls(owner, each, OwnNorm)]
+    return sum(owner.get_submodule(str(each.target)).norm is own.norm for each in calls) > 1
+
+
+def _only_reads(owner: fx.GraphModule, user: fx.Node) -> bool:
+    """Whether this surely leaves what it is given as it is: a block's tensor is needed later."""
+    return _calls(owner, user, OwnNorm) or (
+        user.op == "call_function" and user.target is torch.cat and "out" not in user.kwargs
+    )
+
+
+def _free_name(owner: nn.Module, name: str) -> str:
+    while hasattr(owner, name):
+        name += "_"
+    return name
 
 
 def _two_channelwise(cat: fx.Node) -> tuple[fx.Node, fx.Node] | None:

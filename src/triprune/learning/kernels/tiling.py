@@ -20,9 +20,10 @@ def in_nhwc(*tensors: Tensor) -> bool:
 
 
 def new_image(x: Tensor, channels: int) -> Tensor:
-    """Return room for as many pixels as ``x`` has, with so many channels, in NHWC."""
+    """Return room for as many pixels as ``x`` has, with so many channels, in NHWC; no view."""
     images, _, height, width = x.shape
-    return x.new_empty((images, height, width, channels)).permute(0, 3, 1, 2)
+    shape, kind = (images, channels, height, width), {"dtype": x.dtype, "device": x.device}
+    return torch.empty(shape, **kind, memory_format=torch.channels_last)
 
 
 def row_of(x: Tensor) -> int:
