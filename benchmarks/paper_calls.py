@@ -20,18 +20,21 @@ _TOLD_EVERY = 10.0
 
 
 class Clock:
-    """Divides the time of trainings side by side among their runs: by epochs times macs."""
+    """Divides the time of trainings side by side among their runs: by epochs times macs.
+
+    Epochs are counted as they go, and macs are the originals': how much a cut saves is not known.
+    """
 
     def __init__(self) -> None:
         self._since = time.monotonic()
         self._done: dict[tuple[Call, str], float] = {}
 
-    def count(self, call: Call, stage: str, macs: float) -> None:
-        """Note an epoch of a training whose original has ``macs``."""
-        self._done[call, stage] = self._done.get((call, stage), 0.0) + macs
+    def count(self, call: Call, stage: str, amount: float) -> None:
+        """Note that a training got on: epochs, times the macs of its original."""
+        self._done[call, stage] = self._done.get((call, stage), 0.0) + amount
 
     def settle(self) -> None:
-        """Charge the time since the last settlement, if any epoch has ended since then."""
+        """Charge the time since the last settlement, if any training has got on since then."""
         whole = sum(self._done.values())
         if whole:
             spent = time.monotonic() - self._since
@@ -49,10 +52,12 @@ class Clock:
 class Call:
     """What one call did to one run: wall-clock seconds and epochs of each stage."""
 
+    name: str
     command: str
     clock: Clock
-    macs: float = 1.0
+    macs: float = 1.0  # of the original: what its models cost beside those of other runs
     stage: str = "open"
+    progress: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     epochs: dict[str, int] = field(default_factory=dict)
     lines: PlainLines = field(default_factory=lambda: PlainLines(sys.stdout))
@@ -89,19 +94,26 @@ class Call:
     def tell(self, stage: str) -> None:
         """Print what a stage has taken."""
         seconds, epochs = self.seconds.get(stage, 0.0), self.epochs.get(stage, 0)
-        print(f"[{stage}: {seconds:.1f} s, {epochs} epochs]", flush=True)
+        print(f"{self.name} [{stage}: {seconds:.1f} s, {epochs} epochs]", flush=True)
 
     def on_epoch(self, training: str, record: EpochRecord) -> None:
         """Count the epoch; print one now and then."""
-        self.clock.count(self, self.stage, self.macs)
+        self.on_step(training, epoch=record.epoch, done=1.0)
         self.epochs[self.stage] = self.epochs.get(self.stage, 0) + 1
         if time.monotonic() - self.told > _TOLD_EVERY or record.epoch == record.epochs:
             self.told = time.monotonic()
-            self.lines.on_epoch(training, record)
+            self.lines.on_epoch(f"{self.name}, {training}", record)
+
+    def on_step(self, training: str, *, epoch: int, done: float) -> None:
+        """Count what was done since the last time."""
+        before = max(self.progress.get(training, 0.0), epoch - 1.0)
+        self.progress[training] = epoch - 1 + done
+        self.clock.count(self, self.stage, self.macs * max(0.0, epoch - 1 + done - before))
 
     def on_end(self, training: str, note: str) -> None:
         """Print the end."""
-        self.lines.on_end(training, note)
+        self.progress.pop(training, None)
+        self.lines.on_end(f"{self.name}, {training}", note)
 
     def write(self, folder: Path) -> None:
         """Write the call down in the run's folder."""

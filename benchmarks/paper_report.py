@@ -111,9 +111,9 @@ def ship(folder: str, target: str, *, data: str | None) -> None:
     store = Store(folder)
     spec = RunSpec.from_mapping(store.facts()["spec"] | ({} if data is None else {"data": data}))
     pipeline = Pipeline(open_case(spec), store)
-    if not pipeline.finished(spec.settings.budget):
-        raise SystemExit(f"{folder}: its final models have not been measured yet")
-    home = pipeline.stored_result(spec.settings.budget).save(target)
+    with store.locked():
+        store.begin(pipeline.case.facts())
+        home = pipeline.stored_result(spec.settings.budget).save(target)
     size = sum(file.stat().st_size for file in home.iterdir())
     print(f"{home}: {size:,} bytes")
 

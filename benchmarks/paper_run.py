@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,7 +50,7 @@ def main() -> None:
     specs: dict[Path, RunSpec] = {}
     try:
         specs.update(read_spec(Path(config), settings) for config in settings.what)
-        require_known(settings, [folder.name for folder in specs])
+        require_sound(settings, [folder.name for folder in specs])
         if settings.action == "choose":
             for folder, spec in specs.items():
                 choose(folder, spec, settings)
@@ -81,14 +79,21 @@ def read_spec(config: Path, settings: argparse.Namespace) -> tuple[Path, RunSpec
     return RUNS / f"{config.stem}-rehearsal", rehearsal(spec)
 
 
-def require_known(settings: argparse.Namespace, names: list[str]) -> None:
-    """Refuse a budget for a run that was not asked for."""
+def require_sound(settings: argparse.Namespace, names: list[str]) -> None:
+    """Refuse runs of one name, and budgets that are none or are for a run not asked for."""
+    if len(names) < len(settings.what):
+        raise InputError(
+            f"running {' '.join(settings.what)}",
+            "two of these configs have one name, and would share a folder",
+            "give each once, or rename one",
+        )
     for each in settings.budget or ():
-        name = each.rpartition("=")[0]
-        if name not in ("", *names):
+        name, named, budget = each.rpartition("=")
+        if name not in names and (name or named):
             raise InputError(
-                f"--budget {each}", f"no run here is called {name}", f"name {' or '.join(names)}"
+                f"--budget {each}", f"no run here is called {name!r}", f"name {' or '.join(names)}"
             )
+        read_budget(budget)
 
 
 def rehearsal(spec: RunSpec) -> RunSpec:
@@ -99,24 +104,38 @@ def rehearsal(spec: RunSpec) -> RunSpec:
 
 
 def run(specs: dict[Path, RunSpec], settings: argparse.Namespace, deadline: Deadline) -> None:
-    """Bring every run as far as is asked: one after the other, or all of them in turns."""
-    clock = Clock()
-    calls = {folder: Call(command_of(settings), clock) for folder in specs}
-    begun: set[str] = set()
-    works = [
-        trained(folder, spec, calls[folder], deadline, settings, begun)
-        for folder, spec in specs.items()
-    ]
+    """Bring every run as far as is asked: one after the other, or all of them in turns.
+
+    A run that fails ends no other; the first error is raised at the end.
+    """
+    clock, begun, errors = Clock(), set[str](), list[TripruneError]()
+    calls = {folder: Call(folder.name, command_of(settings), clock) for folder in specs}
+    groups = [list(specs)] if settings.together else [[folder] for folder in specs]
     try:
-        ready = drive(works) if settings.together else [drive([work])[0] for work in works]
-        for call, pipeline in zip(calls.values(), ready, strict=True):
-            if pipeline is not None:
-                with stopping():
-                    measure(pipeline, call, settings)
+        for group in groups:
+            asked = [(folder, specs[folder], calls[folder]) for folder in group]
+            works = [apart(trained(*each, deadline, settings, begun), errors) for each in asked]
+            for folder, pipeline in zip(group, drive(works), strict=True):
+                if pipeline is not None:
+                    drive([apart(measured(pipeline, calls[folder], settings), errors)])
     finally:
         clock.settle()
         for folder, call in calls.items():
             call.write(folder)
+    if errors:
+        raise errors[0]
+
+
+def apart(work: Work[Pipeline | None], errors: list[TripruneError]) -> Work[Pipeline | None]:
+    """Do the work; that its time is up, or that it fails, is told and ends no other."""
+    try:
+        return (yield from work)
+    except RunStoppedError as stop:
+        print(f"stopped: {stop}", flush=True)
+    except TripruneError as error:
+        print(f"failed: {error}", flush=True)
+        errors.append(error)
+    return None
 
 
 def trained(
@@ -131,40 +150,36 @@ def trained(
 
     ``begun`` are the baselines that some run of this process sees to.
     """
-    with stopping():
-        if settings.baseline:
-            yield from original(spec, call, deadline, begun)
-        if settings.until == "baseline":
-            return None
-        with call.alone("open"):
-            pipeline = open_pipeline(folder, spec, call, deadline, settings)
-        with pipeline.store.locked():
-            pipeline.store.begin(pipeline.case.facts())
-            return (yield from chosen_and_trained(pipeline, call, settings))
-    return None
+    if spec.weights is not None and not Path(spec.weights).exists():
+        if not settings.baseline:
+            raise InputError(
+                f"the weights {spec.weights} of {folder.name}",
+                "there is no such file",
+                "put them there, or train them: --baseline",
+            )
+        yield from original(spec, spec.weights, call, deadline, begun)
+    if settings.until == "baseline":
+        return None
+    with call.alone("open"):
+        pipeline = open_pipeline(folder, spec, call, deadline, settings)
+    with pipeline.store.locked():
+        pipeline.store.begin(pipeline.case.facts())
+        return (yield from chosen_and_trained(pipeline, call, settings))
 
 
-@contextmanager
-def stopping() -> Iterator[None]:
-    """Say so where the time is up; what was trained is kept, and the other runs go on."""
-    try:
-        yield
-    except RunStoppedError as stop:
-        print(f"stopped: {stop}", flush=True)
-
-
-def original(spec: RunSpec, call: Call, deadline: Deadline, begun: set[str]) -> Work[None]:
+def original(
+    spec: RunSpec, weights: str, call: Call, deadline: Deadline, begun: set[str]
+) -> Work[None]:
     """Train the weights that a run begins with, or wait for another run that does."""
-    if spec.weights is None or Path(spec.weights).exists():
-        return
-    if spec.weights not in begun:
-        begun.add(spec.weights)
+    deadline.require_time(f"training {weights}")
+    if weights not in begun:
+        begun.add(weights)
         baseline = Baseline.of(spec)
         call.macs = profile(baseline.job.model, baseline.splits.train.resolution_px).macs
         with call.beside("baseline"):
             yield from baseline.train([call], deadline)
-    while not Path(spec.weights).exists():
-        deadline.require_time(f"waiting for {spec.weights}")
+    while not Path(weights).exists():
+        deadline.require_time(f"waiting for {weights}")
         yield
 
 
@@ -192,20 +207,24 @@ def chosen_and_trained(
         chosen = {budget: pipeline.choose_all(known, fitted, budget) for budget in budgets}
     if settings.until == "choose":
         return None
+    for budget in budgets:
+        pipeline.ask(budget)
     finals = [pipeline.finals(known, each, budget).values() for budget, each in chosen.items()]
     with call.beside("finals"):
         yield from in_turns([piece(pipeline) for pieces in finals for piece in pieces])
     return pipeline
 
 
-def measure(pipeline: Pipeline, call: Call, settings: argparse.Namespace) -> None:
+def measured(pipeline: Pipeline, call: Call, settings: argparse.Namespace) -> Work[None]:
     """Open the test images for the original and all final models; nothing trains meanwhile."""
+    yield
     for budget in budgets_of(pipeline, settings):
         with call.alone("measure"):
             outcome = pipeline.run(budget).outcome
         for row in outcome.rows:
             scores = ", ".join(f"{score:.2%}" for score in row.accuracies)
-            print(f"{row.name}: {row.macs:,} macs, test {scores}", flush=True)
+            told = f"{row.name}: {row.macs:,} macs, test {scores}"
+            print(f"{call.name}, budget {budget:.0%}, {told}", flush=True)
 
 
 def choose(folder: Path, spec: RunSpec, settings: argparse.Namespace) -> None:
@@ -213,7 +232,7 @@ def choose(folder: Path, spec: RunSpec, settings: argparse.Namespace) -> None:
     store = Store(folder)
     if not store.has("predictor"):
         raise RunError(f"choosing for {folder}", "its chains are not finished", "run it further")
-    call = Call(command_of(settings), Clock())
+    call = Call(folder.name, command_of(settings), Clock())
     with call.alone("open"):
         pipeline = open_pipeline(folder, spec, call, None, settings)
     with store.locked():
@@ -224,7 +243,7 @@ def choose(folder: Path, spec: RunSpec, settings: argparse.Namespace) -> None:
                 chosen = pipeline.choose_all(known, fitted, budget)
             for spends, each in chosen.items():
                 told = each.note if each.choice is None else str(tuple(each.choice.scale))
-                print(f"budget {budget:.0%}, {spends}: {told}", flush=True)
+                print(f"{call.name}, budget {budget:.0%}, {spends}: {told}", flush=True)
     call.write(folder)
 
 

@@ -108,8 +108,18 @@ def test_what_cannot_be_done_is_named(run, places):
     with pytest.raises(AssertionError, match=r"^seeds = 0: it is no count") as told:
         run("paper_run.py", "run", "small.toml", "--seeds", 0, cwd=places[0])
     assert "Traceback" not in str(told.value)
-    with pytest.raises(AssertionError, match=r"no run here is called smal\. name small\."):
-        run("paper_run.py", "run", "small.toml", "--budget", "smal=40%", cwd=places[0])
+    for budget, found in {
+        "smal=40%": r"no run here is called 'smal'\. name small\.",
+        "=40%": r"no run here is called ''",
+        "small=abc": "abc",
+        "150%": "150%",
+    }.items():
+        with pytest.raises(AssertionError, match=found):
+            run("paper_run.py", "run", "small.toml", "--budget", budget, cwd=places[0])
+    (places[0] / "x").mkdir()
+    (places[0] / "x" / "small.toml").write_text((places[0] / "small.toml").read_text())
+    with pytest.raises(AssertionError, match="two of these configs have one name"):
+        run("paper_run.py", "run", "small.toml", "x/small.toml", cwd=places[0])
 
 
 @pytest.mark.parametrize("config", sorted((ROOT / "configs").glob("*.toml")), ids=lambda p: p.stem)
@@ -169,6 +179,29 @@ def test_whole_runs_train_together_from_one_baseline_and_end_alike(places):
         assert (home / "runs" / final).read_bytes() == (home / "alone" / final).read_bytes()
 
 
+@pytest.mark.parametrize("together", [("--together",), ()])
+def test_a_run_that_fails_ends_no_other(places, together):
+    _, home = places
+    config = (home / "small.toml").read_text()
+    (home / "missing.toml").write_text(config.replace("small.safetensors", "none.safetensors"))
+    run_here(home, "run", "small.toml", "--baseline", "--until", "baseline")
+    command = ("run", "missing.toml", "small.toml", "--seeds", "1", *together)
+    with pytest.raises(AssertionError, match=r"of missing: there is no such file.*--baseline"):
+        run_here(home, *command)
+    assert (home / "runs" / "small" / "budget-50" / "outcome-4x1.json").exists()
+    assert not list((home / "runs" / "small" / "under-way").glob("*"))
+
+
+def test_what_is_asked_is_known_before_the_finals_end(places):
+    _, home = places
+    command = ("run", "small.toml", "--baseline", "--seeds", "1")
+    run_here(home, *command, "--until", "choose")
+    assert "stopped: " in run_here(home, *command, "--seconds", 0)
+    assert {"asked-4x1.json", "origin.json"} <= {
+        path.name for path in (home / "runs" / "small" / "budget-50").iterdir()
+    }
+
+
 def test_a_run_that_waits_for_anothers_baseline_stops_with_it(places):
     _, home = places
     (home / "other.toml").write_text((home / "small.toml").read_text())
@@ -184,15 +217,16 @@ def test_time_side_by_side_is_charged_by_epochs_and_macs(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(calls.time, "monotonic", lambda: now[0])
     clock = calls.Clock()
-    small, large = (calls.Call("", clock, macs) for macs in (1.0, 3.0))
+    small, large = (calls.Call("", "", clock, macs) for macs in (1.0, 3.0))
     with small.beside("collect"):
         with large.alone("survey"):
             now[0] += 5.0
         with large.beside("finals"):
-            for call in (small, large):
-                clock.count(call, call.stage, call.macs)
+            for call in (small, large):  # the second half of a resumed training's sixth epoch
+                call.on_step("a training", epoch=6, done=0.5)
+                call.on_step("a training", epoch=6, done=1.0)
             now[0] += 8.0
-        clock.count(small, small.stage, small.macs)
+        small.on_step("a training", epoch=7, done=0.1)
         now[0] += 1.0
     assert small.seconds == {"collect": 3.0}
     assert large.seconds == {"survey": 5.0, "finals": 6.0}

@@ -21,6 +21,12 @@ def test_an_epoch_that_would_end_too_late_is_not_begun():
     assert deadline(record(10))  # the slowest counts, whichever training had it
 
 
+def test_one_slow_epoch_is_forgotten_after_many():
+    deadline = Deadline(100)
+    assert deadline(record(70))
+    assert [deadline(record(1)) for _ in range(100)][-1] is False
+
+
 def test_the_first_epoch_is_always_begun():
     """Else a short slice, spent on opening the data, would never come to an end."""
     deadline = Deadline(0)

@@ -108,6 +108,12 @@ def test_validation_now_and_then_and_after_the_last_epoch(tiny_net, coloured_ima
     assert [r.loss for r in seldom.history] == [r.loss for r in every.history]
 
 
+@pytest.mark.parametrize("name", ["validate_every", "checkpoint_every"])
+def test_a_count_of_epochs_below_one_is_refused(tiny_net, coloured_images, name):
+    with pytest.raises(InputError, match=f"{name} = 0: it is no count of epochs. give 1 or more"):
+        Job(tiny_net(), coloured_images(), RECIPE, **{name: 0})
+
+
 def test_seed_decides(tiny_net, coloured_images):
     results = [
         train(Job(tiny_net(), coloured_images(), RECIPE, seed=seed, device="cpu"))

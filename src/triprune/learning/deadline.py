@@ -11,6 +11,7 @@ from triprune.errors import InputError, RunStoppedError
 from triprune.learning.progress import EpochRecord
 
 _MARGIN = 1.5  # epochs vary, and what follows the last one takes time too
+_FORGETTING = 0.97  # an epoch later: one that had to wait for something else tells little for long
 
 
 class Deadline:
@@ -28,8 +29,8 @@ class Deadline:
         self._moved = False
 
     def __call__(self, record: EpochRecord) -> bool:
-        """Return whether another epoch, as slow as the slowest so far, would end too late."""
-        self._slowest = max(self._slowest, record.seconds)
+        """Return whether another epoch, as slow as the slowest of late, would end too late."""
+        self._slowest = max(_FORGETTING * self._slowest, record.seconds)
         self._moved = True
         return self.over
 

@@ -49,6 +49,9 @@ class Job:
                     "it is the sealed test split",
                     "give images cut from the training data; the test goes to evaluate_final alone",
                 )
+        for name in ("checkpoint_every", "validate_every"):
+            if (given := getattr(self, name)) < 1:
+                raise InputError(f"{name} = {given}", "it is no count of epochs", "give 1 or more")
         if self.recipe.distillation and self.teacher is None:
             raise InputError(
                 f"distillation = {self.recipe.distillation:g}",

@@ -59,10 +59,18 @@ def read_finished(folder: str | Place, budget: str | float | None = None) -> Fin
     return found[asked]
 
 
-def _finished(store: Store, home: str) -> Finished:
-    """Read the fullest outcome: a run that is repeated with controls or more seeds adds one."""
+def fullest_outcome(store: Store, home: str) -> Outcome:
+    """Return the outcome of most models: a run repeated with controls or more seeds adds one."""
     outcomes = [store.read(key, Outcome) for key in store.keys(f"{home}/outcome-*")]
-    outcome = max(outcomes, key=lambda each: sum(len(row.accuracies) for row in each.rows))
+    if not outcomes:
+        raise RunError(
+            f"the outcome in {store.folder}/{home}", "there is none yet", "let the run go on first"
+        )
+    return max(outcomes, key=lambda each: sum(len(row.accuracies) for row in each.rows))
+
+
+def _finished(store: Store, home: str) -> Finished:
+    outcome = fullest_outcome(store, home)
     models = {
         row.name: store.read(_first_seed(store, home, row.name), TrainedModel)
         for row in outcome.rows

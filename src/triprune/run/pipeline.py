@@ -26,6 +26,7 @@ from triprune.run.case import Case
 from triprune.run.executors.opening import open_executor
 from triprune.run.executors.turns import Executor, Piece, Work
 from triprune.run.feature_maps import FeatureMaps
+from triprune.run.finished import fullest_outcome
 from triprune.run.origin import Origin
 from triprune.run.result import Result
 from triprune.run.rounding import choose
@@ -51,12 +52,16 @@ class Pipeline:
         with self.store.locked():
             self.store.begin(self.case.facts())
             remaining = budget or self.case.settings.budget
-            asked = self.asked(remaining)
-            self.store.once(asked.key, Asked, lambda: asked)
-            self.store.once(f"{_home(remaining)}/origin", Origin, Origin.here)
+            self.ask(remaining)
             with open_executor(self.case.settings, self) as executor:
                 known, fitted = self.collect(executor)
                 return self.finish(executor, known, fitted, budget=remaining)
+
+    def ask(self, budget: float) -> None:
+        """Write down what is asked for at ``budget``, and where that began."""
+        asked = self.asked(budget)
+        self.store.once(asked.key, Asked, lambda: asked)
+        self.store.once(f"{_home(budget)}/origin", Origin, Origin.here)
 
     def survey(self, executor: Executor[Pipeline]) -> Survey:
         """Measure the original: what it scores, what it costs, what can go."""
@@ -113,7 +118,7 @@ class Pipeline:
         """Return what the store holds of a finished budget; of the weights, only the joint's."""
         chosen = self.store.read(f"{_home(budget)}/joint", Chosen)
         key = _final_key(budget, chosen, self.case.settings.seed)
-        outcome = self.store.read(self.asked(budget).outcome, Outcome)
+        outcome = fullest_outcome(self.store, _home(budget))
         return self._result(chosen, self.store.read(key, TrainedModel), outcome)
 
     def choose_all(self, known: Survey, fitted: Fitted, budget: float) -> dict[Spends, Chosen]:
