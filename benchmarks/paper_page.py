@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
+from paper_curves import measured_budgets
 from paper_numbers import (
     ALLOWED_DROP,
     PAPER_SEARCH_EPOCHS,
@@ -55,8 +56,22 @@ def run_section(run: dict[str, Any]) -> str:
         parts += [f"### Budget {at['budget']:.0%}\n", budget_section(run, at)]
     if not any(at["test"] for at in run["budgets"]):
         parts.append("No final model has been measured yet.\n")
+    if len(measured_budgets(run)) > 1:
+        parts += ["### All budgets\n", all_budgets(run)]
     parts += ["### Observations\n", observations(run), "### Cost\n", cost(run)]
     return "\n".join(parts)
+
+
+def all_budgets(run: dict[str, Any]) -> str:
+    """Return the test accuracies of every budget from one collection, and their picture."""
+    lines = [f"| macs | {' | '.join(SPENDS)} | joint leads by |", "|---" * (len(SPENDS) + 2) + "|"]
+    for at in measured_budgets(run):
+        rows = [row_of(at, name) for name in SPENDS]
+        cells = ["–" if row is None else mean_and_spread(row["accuracies"]) for row in rows]
+        ahead = lead(at)
+        points = "–" if ahead is None else f"{ahead.points:+.2f}"
+        lines.append(f"| {at['budget']:.0%} | {' | '.join(cells)} | {points} |")
+    return "\n".join([*lines, "", f"![{run['name']} at every budget]({run['name']}.svg)", ""])
 
 
 def about(run: dict[str, Any]) -> str:

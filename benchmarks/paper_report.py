@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from machine import write_json
+from paper_curves import curves, measured_budgets
 from paper_numbers import SPENDS, drop, mean_and_spread, published, row_of
 from paper_page import page
 from paper_record import KIND, record
@@ -65,7 +66,10 @@ def pages(root: Path) -> dict[Path, str]:
         root / "docs" / "results" / "cifar10.md": page(runs),
         readme: f"{before}{BEGIN}\n{summary(runs)}{END}{after}",
     }
-    panels = [(title(run, at), at) for run in runs for at in run["budgets"] if at["test"]]
+    single, several = by_budgets(runs)
+    for run in several:
+        found[root / "docs" / "results" / f"{run['name']}.svg"] = curves(run)
+    panels = [(title(run, at), at) for run in single for at in run["budgets"] if at["test"]]
     if panels:
         found[root / "docs" / "results" / "cifar10.svg"] = svg(panels)
     return found
@@ -92,8 +96,22 @@ def summary(runs: list[dict[str, Any]]) -> str:
     rows = [summary_row(run, at) for run in runs for at in run["budgets"] if at["test"]]
     if not rows:
         return "No run has been measured yet; [configs/](configs) holds them.\n"
-    picture = "\n![Test accuracy, jointly and on each axis alone](docs/results/cifar10.svg)\n"
-    return "\n".join([*lines, *rows]) + "\n" + picture
+    single, several = by_budgets(runs)
+    names = [
+        *(["cifar10"] if any(map(measured_budgets, single)) else []),
+        *(r["name"] for r in several),
+    ]
+    pictures = [
+        f"\n![Test accuracy, jointly and on each axis alone](docs/results/{name}.svg)\n"
+        for name in names
+    ]
+    return "\n".join([*lines, *rows]) + "\n" + "".join(pictures)
+
+
+def by_budgets(runs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the runs with one measured budget or none, and those with several."""
+    several = [run for run in runs if len(measured_budgets(run)) > 1]
+    return [run for run in runs if run not in several], several
 
 
 def summary_row(run: dict[str, Any], at: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ import copy
 import importlib
 import json
 import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from triprune.run.steps import Case
 from triprune.run.store import Store
 
 ROOT = Path(__file__).parents[2]
+SPENDS = ("joint", "depth", "width", "resolution")
 README = """Before.
 <!-- cifar10: written by benchmarks/paper_report.py -->
 old
@@ -134,6 +136,41 @@ def test_the_page_tells_what_was_measured_beside_the_paper(report, recorded, tmp
     (root / "README.md").write_text(readme.replace("94.00", "95.00"))
     with pytest.raises(SystemExit, match=r"README\.md is out of date"):
         report.write_page(root, check=True)
+
+
+def at_budgets(recorded, *budgets):
+    """Return the run as if it had been finished at several budgets: less macs, less accuracy."""
+    run = copy.deepcopy(recorded) | {"name": "cifar10-resnet56-figure1", "budgets": []}
+    for budget in budgets:
+        (at,) = copy.deepcopy(recorded["budgets"])
+        for row in at["test"]["rows"][1:]:
+            row["macs"] = round(budget * run["original"]["macs"])
+            lost = 0.02 if row["name"] == "joint" else 0.04
+            row["accuracies"] = [0.94 - lost * (1 - budget)]
+        run["budgets"].append(at | {"budget": budget})
+    return run
+
+
+def test_several_budgets_are_a_table_and_a_picture_of_their_own(report, recorded, tmp_path):
+    root = root_of(tmp_path, recorded, at_budgets(recorded, 0.7, 0.25, 0.5))
+    report.write_page(root, check=False)
+    text = (root / "docs" / "results" / "cifar10.md").read_text()
+    table = text.partition("### All budgets\n")[2].partition("\n\n!")[0].splitlines()[3:]
+    assert [line.split(" | ")[0] for line in table] == ["| 70%", "| 50%", "| 25%"]
+    assert table[-1].endswith("| 92.50 | 91.00 | 91.00 | 91.00 | +1.50 |")
+    picture = ElementTree.parse(root / "docs" / "results" / "cifar10-resnet56-figure1.svg")
+    lines = list(picture.getroot().iter("{http://www.w3.org/2000/svg}polyline"))
+    assert [len(line.attrib["points"].split()) for line in lines] == [3] * 4
+    labels = list(picture.getroot().iter("{http://www.w3.org/2000/svg}text"))
+    named = {each.text: float(each.attrib["y"]) for each in labels if each.text in SPENDS}
+    assert set(named) == set(SPENDS)
+    heights = sorted(named.values())
+    assert all(below - above >= 15 for above, below in pairwise(heights))
+    alone = ElementTree.parse(root / "docs" / "results" / "cifar10.svg").getroot()
+    assert not [each for each in alone.iter() if "figure1" in (each.text or "")]
+    readme = (root / "README.md").read_text()
+    assert readme.count("(docs/results/cifar10") == 2
+    report.write_page(root, check=True)
 
 
 def test_a_control_that_wins_and_a_drop_too_large_are_said(report, recorded, tmp_path):

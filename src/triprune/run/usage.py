@@ -30,7 +30,9 @@ def use_of_folder(about: About) -> Iterator[str]:
     yield "```python"
     yield "import triprune"
     yield ""
-    yield f'model = triprune.load("this/folder", build={build}).eval()'
+    yield "model = triprune.load("
+    yield f'    "this/folder", build={build}'
+    yield ").eval()"
     yield "```"
     yield ""
     if about.mean:
