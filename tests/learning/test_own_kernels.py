@@ -231,6 +231,45 @@ def test_by_the_kernels_a_norm_learns_the_same():
     OwnNorm(norm, rectified=False).by_kernels(x, None)
 
 
+def learned_layers(*channels):
+    """Return norms that have seen images, and convolutions behind them, in 16 bits."""
+    generator = torch.Generator().manual_seed(1)
+    for inputs in channels:
+        norm = nn.BatchNorm2d(inputs)
+        norm.running_mean.copy_(torch.randn(inputs, generator=generator))
+        norm.running_var.copy_(torch.rand(inputs, generator=generator) + 0.5)
+        conv = nn.Conv2d(inputs, 12, 3, padding=1, bias=False).half()
+        conv = conv.to(HERE).to(memory_format=torch.channels_last)
+        yield OwnNorm(norm.to(HERE).eval(), rectified=True), OwnConv(conv)
+
+
+@torch.no_grad()
+def test_in_evaluation_a_norm_and_a_block_answer_the_same():
+    x = torch.randn(2, 16, 5, 4, generator=torch.Generator().manual_seed(0)).half().to(HERE)
+    x = x.contiguous(memory_format=torch.channels_last)
+    layers = list(learned_layers(16, 28, 40))
+    buffers = [each for norm, _ in layers for each in norm.norm.buffers()]
+    before = [each.clone() for each in buffers]
+    own, slow = layers[0][0], OwnDense(layers)
+    assert own.usable
+    torch.testing.assert_close(own.by_kernels(x, x), own(x, x), rtol=2e-3, atol=2e-3)
+    assert slow._suits(x)
+    torch.testing.assert_close(slow.by_kernels(x), slow(x), rtol=1e-2, atol=1e-2)
+    assert all(map(torch.equal, buffers, before))
+
+
+def test_a_norm_in_evaluation_that_learns_is_torch_s():
+    layers = list(learned_layers(16, 28))
+    x = torch.rand(2, 16, 4, 4, device=HERE).half().contiguous(memory_format=torch.channels_last)
+    block = OwnDense(layers)
+    assert not layers[0][0].usable
+    assert not block._suits(x)
+    with torch.no_grad():
+        assert block._suits(x)
+        layers[1][0].norm.train()
+        assert not block._suits(x)  # some learn, some do not
+
+
 @pytest.mark.parametrize("kind", ["norm", "conv"])
 def test_what_kernels_return_may_be_changed_in_place(kind):
     x = torch.rand(2, 16, 4, 4, device=HERE).half().contiguous(memory_format=torch.channels_last)

@@ -76,17 +76,28 @@ def _right(device: torch.device, low: torch.dtype) -> bool:
     image = _drawn((2, 16, 12, 6), device, low).requires_grad_()
     convs = [_conv(*sides, device, low) for sides in ((16, 16), (16, 12), (28, 12))]
     norms = [nn.BatchNorm2d(channels, device=device) for channels in (16, 16, 28)]
-    own = [(OwnNorm(n, rectified=True), OwnConv(c)) for n, c in zip(norms, convs, strict=True)]
     inputs = [image, *(each for layer in (*convs, *norms) for each in layer.parameters())]
+    learning = [_alike(*pair, inputs, _ALIKE[low]) for pair in _both(image, norms, convs)]
+    for norm in norms:
+        norm.eval()
+    with torch.no_grad():
+        learned = [_near(*pair, _ALIKE[low]) for pair in _both(image, norms, convs)]
+    return all(learning) and all(learned)
+
+
+def _both(
+    image: Tensor, norms: list[nn.BatchNorm2d], convs: list[nn.Conv2d]
+) -> list[tuple[Tensor, Tensor]]:
+    """Return what our kernels and what torch's make of an image."""
+    own = [(OwnNorm(n, rectified=True), OwnConv(c)) for n, c in zip(norms, convs, strict=True)]
     grown = image
     for norm, conv in zip(norms[1:], convs[1:], strict=True):
         grown = torch.cat([grown, conv(norm(grown).relu())], 1)
-    tried = {
-        own[0][1].by_kernels(image): convs[0](image),
-        own[0][0].by_kernels(image, image): (norms[0](image) + image).relu(),
-        OwnDense(own[1:]).by_kernels(image): grown,
-    }
-    return all(_alike(*pair, inputs, _ALIKE[low]) for pair in tried.items())
+    return [
+        (own[0][1].by_kernels(image), convs[0](image)),
+        (own[0][0].by_kernels(image, image), (norms[0](image) + image).relu()),
+        (OwnDense(own[1:]).by_kernels(image), grown),
+    ]
 
 
 def _drawn(shape: tuple[int, ...], device: torch.device, low: torch.dtype) -> Tensor:
@@ -109,7 +120,11 @@ def _alike(y: Tensor, z: Tensor, inputs: list[Tensor], most: float) -> bool:
         for each in (y, z)
     )
     pairs = zip((y.detach(), *mine), (given, *theirs), strict=True)
-    return all(bool((a - b).norm() <= most * b.norm()) for a, b in pairs)
+    return all(_near(*pair, most) for pair in pairs)
+
+
+def _near(one: Tensor, other: Tensor, most: float) -> bool:
+    return bool((one - other).norm() <= most * other.norm())
 
 
 def with_own_kernels(model: nn.Module, example: Tensor) -> fx.GraphModule:

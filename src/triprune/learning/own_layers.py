@@ -1,7 +1,7 @@
 """Owns layers that compute by kernels of our own where they are active and the kernels suit.
 
-Each holds the model's own layers with their parameters. Elsewhere, and in evaluation but for
-convolutions, it does as PyTorch does.
+Each holds the model's own layers with their parameters. Elsewhere, and for gradients of a norm in
+evaluation, it does as PyTorch does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class OwnNorm(nn.Module):
 
     def forward(self, x: Tensor, residual: Any = None) -> Tensor:
         """Compute both in as few kernels as can be, or as PyTorch does."""
-        if self.active and self.norm.training and _norm_kernels().suits(x, residual):
+        if self.active and self.usable and _norm_kernels().suits(x, residual):
             return self.by_kernels(x, residual)
         y = self.norm(x)
         y = y if residual is None else y + residual
@@ -33,18 +33,22 @@ class OwnNorm(nn.Module):
 
     def by_kernels(self, x: Tensor, residual: Tensor | None) -> Tensor:
         """Compute both by the kernels, which suit these tensors."""
-        affine = self.norm.weight, self.norm.bias
-        return _norm_kernels().normalise(
-            x, residual, affine, self.numbers(), rectified=self.rectified
-        )
+        kernels, affine = _norm_kernels(), (self.norm.weight, self.norm.bias)
+        compute = kernels.normalise if self.norm.training else kernels.scaled
+        return compute(x, residual, affine, self.numbers(), rectified=self.rectified)
+
+    @property
+    def usable(self) -> bool:
+        """Whether the kernels are for the mode that the norm is in."""
+        return self.norm.training or not torch.is_grad_enabled()
 
     def numbers(self) -> Any:
-        """Count a batch, and return what the kernels take of a norm beside its parameters."""
+        """Count a batch of training; return what kernels take of a norm beside its parameters."""
         norm = self.norm
         assert norm.running_mean is not None
         assert norm.running_var is not None
         assert norm.momentum is not None
-        if norm.num_batches_tracked is not None:  # taken off where a step is captured
+        if norm.training and norm.num_batches_tracked is not None:  # off where a step is captured
             norm.num_batches_tracked.add_(1)
         return _norm_kernels().Norm(norm.running_mean, norm.running_var, norm.momentum, norm.eps)
 
@@ -97,13 +101,17 @@ class OwnDense(nn.Module):
             kernels.Layer(norm.numbers(), norm.norm.weight, norm.norm.bias, conv.conv.weight)
             for norm, conv in self._layers()
         ]
-        return kernels.dense_block(x, layers)
+        learning = self._layers()[0][0].norm.training
+        compute = kernels.dense_block if learning else kernels.dense_block_as_learned
+        return compute(x, layers)
 
     def _suits(self, x: Tensor) -> bool:
         layers = self._layers()
         convs = [conv.conv for _, conv in layers]
+        modes = {norm.norm.training for norm, _ in layers}
         return (
-            all(norm.norm.training and conv.plain for norm, conv in layers)
+            len(modes) == 1
+            and all(norm.usable and conv.plain for norm, conv in layers)
             and all(map(_conv_kernels().suited, convs))
             and _dense_kernels().suits(x, [conv.weight for conv in convs])
         )

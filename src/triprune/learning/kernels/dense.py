@@ -1,4 +1,4 @@
-"""Owns a block of densely connected layers in training, as kernels; needs Triton.
+"""Owns a block of densely connected layers, as kernels; needs Triton.
 
 Each layer normalises all channels so far, rectifies and convolves them, and sets the result behind
 them. PyTorch copies all channels in every layer, and adds as many on the way back. Here there is
@@ -16,7 +16,14 @@ import torch
 from torch import Tensor
 
 from triprune.learning.kernels.conv import convolve_into, correlated
-from triprune.learning.kernels.norm import Norm, add_up, new_sums, normalised, passed_back
+from triprune.learning.kernels.norm import (
+    Norm,
+    add_up,
+    new_sums,
+    normalised,
+    passed_back,
+    scaled,
+)
 from triprune.learning.kernels.tiling import LARGEST, in_nhwc, new_image
 
 
@@ -51,6 +58,20 @@ def dense_block(x: Tensor, layers: Sequence[Layer]) -> Tensor:
     parameters = [each for layer in layers for each in layer.parameters]
     with torch.cuda.device_of(x):  # a kernel is launched on the current device
         return _DenseBlock.apply(x, [layer.norm for layer in layers], *parameters)
+
+
+def dense_block_as_learned(x: Tensor, layers: Sequence[Layer]) -> Tensor:
+    """Return the same in evaluation, by the running statistics; no gradients come of it."""
+    seen = x.shape[1]
+    block = new_image(x, seen + sum(layer.filters.shape[0] for layer in layers))
+    block[:, :seen] = x
+    with torch.cuda.device_of(x):
+        for layer in layers:
+            affine, own = (layer.weight, layer.bias), slice(seen, seen + layer.filters.shape[0])
+            y = scaled(block[:, :seen], None, affine, layer.norm, rectified=True)
+            convolve_into(block[:, own], y, layer.filters, turned=False)
+            seen = own.stop
+    return block
 
 
 class _DenseBlock(torch.autograd.Function):

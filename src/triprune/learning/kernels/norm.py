@@ -18,7 +18,12 @@ import torch
 import triton
 from torch import Tensor
 
-from triprune.learning.kernels.norm_passes import normalise_rows, pass_back, sum_columns
+from triprune.learning.kernels.norm_passes import (
+    normalise_rows,
+    pass_back,
+    scale_rows,
+    sum_columns,
+)
 from triprune.learning.kernels.tiling import in_nhwc, new_image, row_of, tile_of, vector_of
 
 _NUMBERS = 8192  # that a program holds at once
@@ -144,6 +149,35 @@ def normalised(
         **tiles.shape,
     )
     return output, mean, scatter
+
+
+def scaled(
+    x: Tensor,
+    residual: Tensor | None,
+    affine: tuple[Tensor, Tensor],
+    norm: Norm,
+    *,
+    rectified: bool,
+) -> Tensor:
+    """Return the batch norm of ``x`` in evaluation, plus ``residual``; no gradients come of it."""
+    channels = x.shape[1]
+    tiles = _Tiles(x.numel() // channels, channels, row_of(x), channels, 0)
+    output = new_image(x, channels)
+    with torch.cuda.device_of(x):
+        scale_rows[tiles.users](
+            x,
+            x if residual is None else residual,
+            *affine,
+            norm.running_mean,
+            norm.running_var,
+            output,
+            *tiles.sizes[:-1],
+            norm.eps,
+            added=residual is not None,
+            rectified=rectified,
+            **tiles.shape,
+        )
+    return output
 
 
 def passed_back(

@@ -84,6 +84,35 @@ def totals(sums, sum_row, channel, real, parts: tl.constexpr):
 
 
 @triton.jit
+def shift_rows(
+    x,
+    residual,
+    output,
+    centre,
+    factor,
+    shift,
+    row,
+    channel,
+    rows,
+    channels,
+    x_row,
+    added: tl.constexpr,
+    rectified: tl.constexpr,
+):
+    """Write these rows, less the centre, times the factor, plus shift and residual, rectified."""
+    inside = (row < rows)[:, None] & (channel < channels)[None, :]
+    place = row[:, None] * channels + channel[None, :]
+    there = x + row[:, None] * x_row + channel[None, :]
+    value = tl.load(there, mask=inside, other=0.0).to(tl.float32)
+    value = (value - centre[None, :]) * factor[None, :] + shift[None, :]
+    if added:
+        value += tl.load(residual + place, mask=inside, other=0.0).to(tl.float32)
+    if rectified:
+        value = tl.where(value < 0, 0.0, value)  # a maximum would swallow NaN
+    tl.store(output + place, value.to(output.dtype.element_ty), mask=inside)
+
+
+@triton.jit
 def normalise_rows(
     x,
     residual,
@@ -129,16 +158,66 @@ def normalise_rows(
     factor = one_over * tl.load(weight + channel, mask=real, other=0.0)
     shift = tl.load(bias + channel, mask=real, other=0.0)
     row = tl.program_id(0) * tile_rows + tl.arange(0, tile_rows)
-    inside = (row < rows)[:, None] & real[None, :]
-    place = row[:, None] * channels + channel[None, :]
-    there = x + row[:, None] * x_row + channel[None, :]
-    value = tl.load(there, mask=inside, other=0.0).to(tl.float32)
-    value = (value - centre[None, :]) * factor[None, :] + shift[None, :]
-    if added:
-        value += tl.load(residual + place, mask=inside, other=0.0).to(tl.float32)
-    if rectified:
-        value = tl.where(value < 0, 0.0, value)  # a maximum would swallow NaN
-    tl.store(output + place, value.to(output.dtype.element_ty), mask=inside)
+    shift_rows(
+        x,
+        residual,
+        output,
+        centre,
+        factor,
+        shift,
+        row,
+        channel,
+        rows,
+        channels,
+        x_row,
+        added,
+        rectified,
+    )
+
+
+@triton.jit
+def scale_rows(
+    x,
+    residual,
+    weight,
+    bias,
+    running_mean,
+    running_var,
+    output,
+    rows,
+    vectors,
+    x_vectors,
+    eps,
+    added: tl.constexpr,
+    rectified: tl.constexpr,
+    vector: tl.constexpr,
+    tile_rows: tl.constexpr,
+    tile_channels: tl.constexpr,
+):
+    """Normalise these rows by the running statistics, add the residual, rectify."""
+    channels, x_row = vectors * vector, x_vectors * vector
+    channel = tl.program_id(1) * tile_channels + tl.arange(0, tile_channels)
+    real = channel < channels
+    centre = tl.load(running_mean + channel, mask=real, other=0.0)
+    one_over = 1.0 / tl.sqrt(tl.load(running_var + channel, mask=real, other=1.0) + eps)
+    factor = one_over * tl.load(weight + channel, mask=real, other=0.0)
+    shift = tl.load(bias + channel, mask=real, other=0.0)
+    row = tl.program_id(0) * tile_rows + tl.arange(0, tile_rows)
+    shift_rows(
+        x,
+        residual,
+        output,
+        centre,
+        factor,
+        shift,
+        row,
+        channel,
+        rows,
+        channels,
+        x_row,
+        added,
+        rectified,
+    )
 
 
 @triton.jit
