@@ -88,28 +88,33 @@ def shift_rows(
     x,
     residual,
     output,
+    weight,
+    bias,
     centre,
-    factor,
-    shift,
-    row,
+    one_over,
     channel,
     rows,
     channels,
     x_row,
     added: tl.constexpr,
     rectified: tl.constexpr,
+    tile_rows: tl.constexpr,
 ):
-    """Write these rows, less the centre, times the factor, plus shift and residual, rectified."""
-    inside = (row < rows)[:, None] & (channel < channels)[None, :]
-    place = row[:, None] * channels + channel[None, :]
+    """Write this program's rows, centred, scaled and shifted, plus the residual, rectified."""
+    real = channel < channels
+    factor = one_over * tl.load(weight + channel, mask=real, other=0.0)
+    shift = tl.load(bias + channel, mask=real, other=0.0)
+    row = tl.program_id(0) * tile_rows + tl.arange(0, tile_rows)
+    inside = (row < rows)[:, None] & real[None, :]
+    here = row[:, None] * channels + channel[None, :]
     there = x + row[:, None] * x_row + channel[None, :]
     value = tl.load(there, mask=inside, other=0.0).to(tl.float32)
     value = (value - centre[None, :]) * factor[None, :] + shift[None, :]
     if added:
-        value += tl.load(residual + place, mask=inside, other=0.0).to(tl.float32)
+        value += tl.load(residual + here, mask=inside, other=0.0).to(tl.float32)
     if rectified:
         value = tl.where(value < 0, 0.0, value)  # a maximum would swallow NaN
-    tl.store(output + place, value.to(output.dtype.element_ty), mask=inside)
+    tl.store(output + here, value.to(output.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -155,23 +160,21 @@ def normalise_rows(
         unbiased = variance * (rows / (rows - 1.0))
         before = tl.load(running_var + channel, mask=real, other=0.0)
         tl.store(running_var + channel, before + momentum * (unbiased - before), mask=real)
-    factor = one_over * tl.load(weight + channel, mask=real, other=0.0)
-    shift = tl.load(bias + channel, mask=real, other=0.0)
-    row = tl.program_id(0) * tile_rows + tl.arange(0, tile_rows)
     shift_rows(
         x,
         residual,
         output,
+        weight,
+        bias,
         centre,
-        factor,
-        shift,
-        row,
+        one_over,
         channel,
         rows,
         channels,
         x_row,
         added,
         rectified,
+        tile_rows,
     )
 
 
@@ -200,23 +203,21 @@ def scale_rows(
     real = channel < channels
     centre = tl.load(running_mean + channel, mask=real, other=0.0)
     one_over = 1.0 / tl.sqrt(tl.load(running_var + channel, mask=real, other=1.0) + eps)
-    factor = one_over * tl.load(weight + channel, mask=real, other=0.0)
-    shift = tl.load(bias + channel, mask=real, other=0.0)
-    row = tl.program_id(0) * tile_rows + tl.arange(0, tile_rows)
     shift_rows(
         x,
         residual,
         output,
+        weight,
+        bias,
         centre,
-        factor,
-        shift,
-        row,
+        one_over,
         channel,
         rows,
         channels,
         x_row,
         added,
         rectified,
+        tile_rows,
     )
 
 
