@@ -6,7 +6,7 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import Any
 
-from paper_numbers import SPENDS, row_of
+from paper_numbers import SPENDS, measured_budgets, row_of
 from paper_svg import COLOURS, ticks
 
 WIDTH, HEIGHT = 720, 380
@@ -18,11 +18,6 @@ SERIES = {
     "resolution": "#2563eb",
 }
 Point = tuple[float, float]
-
-
-def measured_budgets(run: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the budgets of a run whose models have met the test images, the largest first."""
-    return sorted((at for at in run["budgets"] if at["test"]), key=lambda at: -at["budget"])
 
 
 def curves(run: dict[str, Any]) -> str:

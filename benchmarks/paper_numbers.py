@@ -66,6 +66,11 @@ def published(run: dict[str, Any], budget: float) -> Published | None:
     return PAPER.get((run["model"], round(budget, 4)))
 
 
+def measured_budgets(run: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the budgets of a run whose models have met the test images, the largest first."""
+    return sorted((at for at in run["budgets"] if at["test"]), key=lambda at: -at["budget"])
+
+
 def forecasts(at: dict[str, Any]) -> list[Forecast]:
     """Return the forecasts at a budget that have been put to the test."""
     found: list[Forecast] = []

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
-from paper_curves import measured_budgets
 from paper_numbers import (
     ALLOWED_DROP,
     PAPER_SEARCH_EPOCHS,
@@ -17,6 +16,7 @@ from paper_numbers import (
     joint_choice,
     lead,
     mean_and_spread,
+    measured_budgets,
     published,
     regret,
     row_of,

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from machine import write_json
-from paper_curves import curves, measured_budgets
-from paper_numbers import SPENDS, drop, mean_and_spread, published, row_of
+from paper_curves import curves
+from paper_numbers import SPENDS, drop, mean_and_spread, measured_budgets, published, row_of
 from paper_page import page
 from paper_record import KIND, record
 from paper_svg import svg

@@ -77,19 +77,17 @@ def dense_block_as_learned(x: Tensor, layers: Sequence[Layer]) -> Tensor:
 class _DenseBlock(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, norms: Sequence[Norm], *parameters: Tensor) -> Tensor:
-        seen, filters = x.shape[1], parameters[2::3]
-        block = new_image(x, seen + sum(each.shape[0] for each in filters))
+        fresh, filters = slice(0, x.shape[1]), parameters[2::3]
+        block = new_image(x, fresh.stop + sum(each.shape[0] for each in filters))
         sums = new_sums(block)
-        block[:, :seen] = x
-        add_up(block[:, :seen], sums[:, :, :seen])
+        block[:, fresh] = x
         made: list[Tensor] = []
         for norm, weight, bias, each in zip(norms, *_by_kind(parameters), strict=True):
-            known = block[:, :seen], sums[:, :, :seen]
+            add_up(block[:, fresh], sums[:, :, fresh])
+            known = block[:, : fresh.stop], sums[:, :, : fresh.stop]
             made += normalised(known[0], None, (weight, bias), norm, known[1], rectified=True)
-            own = slice(seen, seen + each.shape[0])
-            convolve_into(block[:, own], made[-3], each, turned=False)
-            add_up(block[:, own], sums[:, :, own])
-            seen = own.stop
+            fresh = slice(fresh.stop, fresh.stop + each.shape[0])
+            convolve_into(block[:, fresh], made[-3], each, turned=False)
         ctx.save_for_backward(block, *parameters, *made)
         return block
 
