@@ -12,7 +12,7 @@ from triprune.learning.job import Job
 from triprune.learning.low_copies import LowCopies
 from triprune.learning.models import build_model
 from triprune.learning.own_kernels import fast_forward, trouble, with_own_kernels
-from triprune.learning.own_layers import OwnConv, OwnDense, OwnNorm
+from triprune.learning.own_layers import OwnConv, OwnDense, OwnNorm, OwnPool
 from triprune.learning.recipe import Recipe
 from triprune.learning.training import train
 from triprune.learning.zoo.densenet import CifarDenseNet
@@ -321,7 +321,7 @@ def test_they_can_be_tried_where_nothing_learns():
         assert trouble(HERE, HALF) is None
 
 
-@pytest.mark.parametrize("kind", [OwnConv, OwnNorm, OwnDense])
+@pytest.mark.parametrize("kind", [OwnConv, OwnNorm, OwnDense, OwnPool])
 def test_kernels_that_err_are_not_trusted(monkeypatch, kind):
     right = kind.by_kernels
     monkeypatch.setattr(kind, "by_kernels", lambda self, *given: 1.1 * right(self, *given))
@@ -426,6 +426,22 @@ def test_a_training_tells_why_torch_s_kernels_are_used(monkeypatch, coloured_ima
     assert result.notes == ("torch's kernels are used: so it is",)
 
 
+@pytest.mark.parametrize(
+    "pool",
+    [
+        nn.AvgPool2d(2, padding=1),
+        nn.AvgPool2d(2, stride=1),
+        nn.AvgPool2d(3, stride=2),
+        nn.AvgPool2d(2, divisor_override=3),
+    ],
+)
+def test_other_pools_are_torch_s(pool):
+    own = OwnPool(pool)
+    own.active = True
+    x = IMAGES.to(HERE).contiguous(memory_format=torch.channels_last)
+    assert torch.equal(own(x), pool(x))
+
+
 def test_a_convolution_on_a_cpu_is_torch_s():
     conv = nn.Conv2d(3, 16, 3, padding=1, bias=False)
     assert torch.equal(OwnConv(conv)(IMAGES), conv(IMAGES))
@@ -435,9 +451,9 @@ def test_a_convolution_on_a_cpu_is_torch_s():
     ("build", "calls"),
     [
         # the first convolution has three inputs, two stride
-        (lambda: CifarResNet(8), {OwnConv: 4, OwnNorm: 7, OwnDense: 0}),
+        (lambda: CifarResNet(8), {OwnConv: 4, OwnNorm: 7}),
         # the norms that are left are before the transitions and at the end
-        (lambda: CifarDenseNet(10), {OwnConv: 0, OwnNorm: 3, OwnDense: 3}),
+        (lambda: CifarDenseNet(10), {OwnNorm: 3, OwnDense: 3, OwnPool: 2}),
     ],
     ids=["resnet", "densenet"],
 )
@@ -446,19 +462,20 @@ def test_gradients_by_own_kernels_are_torch_s(monkeypatch, build, calls):
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         exact = build().to(HERE).to(memory_format=torch.channels_last).train()
-    images = IMAGES[:, :, :8, :8].to(HERE).contiguous(memory_format=torch.channels_last)
+    images = IMAGES[:, :, :16, :16].to(HERE).contiguous(memory_format=torch.channels_last)
     torchs, ours = copy.deepcopy(exact), copy.deepcopy(exact)
     true = slopes_of(exact, LowCopies(exact, None), images)
     rounded = slopes_of(torchs, LowCopies(torchs, torch.float16), images)
-    counted = dict.fromkeys(calls, 0)
-    for kind in calls:
+    kinds = (OwnConv, OwnNorm, OwnDense, OwnPool)
+    counted = dict.fromkeys(kinds, 0)
+    for kind in kinds:
         monkeypatch.setattr(kind, "by_kernels", counting(kind.by_kernels, counted, kind))
     own = with_own_kernels(ours, images)
     for each in own.modules():
-        if isinstance(each, (*calls,)):
+        if isinstance(each, kinds):
             each.active = True
     mine = slopes_of(ours, LowCopies(own, torch.float16), images)
-    assert counted == calls
+    assert {kind: count for kind, count in counted.items() if count} == calls
     # Rounding may open or close a ReLU, and that changes every gradient before it.
     assert error(mine, true) < 3 * error(rounded, true) + 0.01
     for here, right in zip(ours.buffers(), exact.buffers(), strict=True):

@@ -1,8 +1,9 @@
 """Owns a model's forward pass by kernels of our own, for training steps on a GPU.
 
 Batch norms are computed together with what follows them, 3×3 convolutions of few channels by
-kernels that are made for few, and densely connected layers in one tensor. The model itself stays
-as it is: what comes back shares its layers. Refuses to trust kernels that it has not tried.
+kernels that are made for few, densely connected layers in one tensor, and means of 2×2 pixels
+without detours. The model itself stays as it is: what comes back shares its layers. Refuses to
+trust kernels that it has not tried.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from triprune.errors import first_line
 from triprune.learning.following import NotFollowedError, graph_of, require_same
 from triprune.learning.low_copies import LowCopies
 from triprune.learning.memory import out_of_memory
-from triprune.learning.own_layers import OwnConv, OwnDense, OwnNorm
+from triprune.learning.own_layers import OwnConv, OwnDense, OwnNorm, OwnPool
 from triprune.learning.precision import product_format, switches
 from triprune.learning.recipe import Recipe
 
@@ -72,7 +73,7 @@ def trouble(device: torch.device, low: torch.dtype) -> str | None:
 
 
 def _right(device: torch.device, low: torch.dtype) -> bool:
-    """Whether a convolution, a norm, dense layers and their gradients are torch's, but rounded."""
+    """Whether what our kernels do, and all their gradients, are torch's, but rounded."""
     image = _drawn((2, 16, 12, 6), device, low).requires_grad_()
     convs = [_conv(*sides, device, low) for sides in ((16, 16), (16, 12), (28, 12))]
     norms = [nn.BatchNorm2d(channels, device=device) for channels in (16, 16, 28)]
@@ -97,6 +98,7 @@ def _both(
         (own[0][1].by_kernels(image), convs[0](image)),
         (own[0][0].by_kernels(image, image), (norms[0](image) + image).relu()),
         (OwnDense(own[1:]).by_kernels(image), grown),
+        (OwnPool(nn.AvgPool2d(2)).by_kernels(image), functional.avg_pool2d(image, 2)),
     ]
 
 
@@ -139,19 +141,19 @@ def with_own_kernels(model: nn.Module, example: Tensor) -> fx.GraphModule:
         graph.erase_node(node)
     for node in [each for each in graph.nodes if _is_norm(following, each)]:
         _join(following, node)
-    for node in [each for each in graph.nodes if _calls(following, each, nn.Conv2d)]:
-        name = f"{node.target}_own".replace(".", "_")  # called twice, it is still one layer
-        if not hasattr(following, name):
-            conv = following.get_submodule(str(node.target))
-            assert isinstance(conv, nn.Conv2d)
-            following.add_submodule(name, OwnConv(conv))
-        node.target = name
+    for theirs, ours in ((nn.Conv2d, OwnConv), (nn.AvgPool2d, OwnPool)):
+        for node in [each for each in graph.nodes if _calls(following, each, theirs)]:
+            name = f"{node.target}_own".replace(".", "_")  # called twice, it is still one layer
+            if not hasattr(following, name):
+                layer: Any = following.get_submodule(str(node.target))
+                following.add_submodule(name, ours(layer))
+            node.target = name
     _join_dense(following)
     following.recompile()
     following.delete_all_unused_submodules()
     require_same(model, following, example)
     for each in following.modules():
-        if isinstance(each, (OwnNorm, OwnConv, OwnDense)):
+        if isinstance(each, (OwnNorm, OwnConv, OwnDense, OwnPool)):
             each.active = example.is_cuda
     return following
 

@@ -77,6 +77,34 @@ class OwnConv(nn.Module):
         return _conv_kernels().convolve(x, self.conv.weight)
 
 
+class OwnPool(nn.Module):
+    """The mean of every 2×2 pixels."""
+
+    def __init__(self, pool: nn.AvgPool2d) -> None:
+        super().__init__()
+        self.pool = pool
+        self.active = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Take the means by the kernels, or as PyTorch does."""
+        if self.active and _halves(self.pool) and _pool_kernels().suits(x):
+            return self.by_kernels(x)
+        return self.pool(x)
+
+    def by_kernels(self, x: Tensor) -> Tensor:
+        """Take the means by the kernels, which suit ``x``."""
+        return _pool_kernels().halve(x)
+
+
+def _halves(pool: nn.AvgPool2d) -> bool:
+    sides = (pool.kernel_size, pool.stride)
+    return (
+        all(each in (2, (2, 2)) for each in sides)
+        and pool.padding in (0, (0, 0))
+        and pool.divisor_override is None
+    )
+
+
 class OwnDense(nn.Module):
     """Densely connected layers: each sets its convolution of all channels so far behind them."""
 
@@ -130,6 +158,12 @@ def _conv_kernels() -> Any:
     from triprune.learning.kernels import conv
 
     return conv
+
+
+def _pool_kernels() -> Any:
+    from triprune.learning.kernels import pool
+
+    return pool
 
 
 def _dense_kernels() -> Any:

@@ -96,18 +96,21 @@ def _kept_classes(flow: ChannelFlow, coupling: Coupling, model: nn.Module, plan:
 
 
 def _grown(coupling: Coupling, stay: Mask, multiple: int) -> Mask:
-    """Add to every group that reaches a multiple so, but for those of grouped operations.
+    """Add to every group that reaches a multiple so, or half of it, but none of grouped operations.
 
-    A group without any channel belongs to a removed dense layer: it stays away.
+    Ten of twelve channels cannot become 16, but twelve: four at a time are read as one. A group
+    without any channel belongs to a removed dense layer: it stays away.
     """
     bundled = {group for bundle in coupling.bundles for group in bundle.groups}
     more = stay.copy()
     for number in set(range(len(coupling.groups))) - bundled:
         own = np.flatnonzero(coupling.group_of == number)
         gone = own[~stay[own]]
-        missing = -int(stay[own].sum()) % multiple
-        if missing <= len(gone):
-            more[gone[:missing]] = True
+        kept = int(stay[own].sum())
+        within_reach = [
+            missing for size in (multiple, multiple // 2) if (missing := -kept % size) <= len(gone)
+        ]
+        more[gone[: within_reach[0] if within_reach else 0]] = True
     return more
 
 

@@ -203,7 +203,7 @@ def convolve_into(output: Tensor, x: Tensor, weight: Tensor, *, turned: bool) ->
     outs, row = output.shape[1], row_of(output)
     in_vector, out_vector = vector_of(ins), vector_of(math.gcd(outs, row))
     rows, tile_out = images * height * width, tile_of(outs)
-    tile_rows = 64 if tile_out == 64 else 128
+    tile_rows = 64 if tile_out == 64 and ins > 16 else 128
     _convolve[(triton.cdiv(rows, tile_rows), triton.cdiv(outs, tile_out))](
         x,
         weight,
@@ -240,7 +240,7 @@ def correlated(x: Tensor, given: Tensor, weight: Tensor) -> Tensor:
     parts = min(_MOST_PARTS, triton.next_power_of_2(max(1, rows // _ROWS_A_PART)))
     tile_out = tile_of(outs)
     tile_in = min(tile_of(ins), _PRODUCTS // tile_out)
-    sums = x.new_empty((parts, weight.numel()), dtype=torch.float32)
+    sums = new_parts(weight, parts)
     blocks = triton.cdiv(ins, tile_in) * triton.cdiv(outs, tile_out)
     _correlate[(parts, 3, blocks)](
         x,
@@ -260,8 +260,18 @@ def correlated(x: Tensor, given: Tensor, weight: Tensor) -> Tensor:
         num_warps=4 if tile_out == 64 else 2,
         num_stages=1,
     )
+    return sum_of_parts(sums, weight)
+
+
+def new_parts(weight: Tensor, parts: int) -> Tensor:
+    """Return room for the gradient of ``weight`` over each part of the pixels."""
+    return weight.new_empty((parts, weight.numel()), dtype=torch.float32)
+
+
+def sum_of_parts(sums: Tensor, weight: Tensor) -> Tensor:
+    """Return the gradient of ``weight``: the sum over a power of two of parts."""
     slope, tile = torch.empty_like(weight), 64
     _add_parts[(triton.cdiv(weight.numel(), tile),)](
-        sums, slope, weight.numel(), parts=parts, tile=tile
+        sums, slope, weight.numel(), parts=sums.shape[0], tile=tile
     )
     return slope

@@ -2,29 +2,37 @@
 
 Each layer normalises all channels so far, rectifies and convolves them, and sets the result behind
 them. PyTorch copies all channels in every layer, and adds as many on the way back. Here there is
-one tensor for the block: a layer writes its own channels, and what a channel's sums are is known
-from the layer that wrote it. Refuses all but NHWC, and layers that the other kernels refuse.
+one tensor for the block: a layer writes its own channels, what a channel's sums are is known
+from the layer that wrote it, and what a convolution is given is made of the block as it is read.
+Refuses all but NHWC, and layers that the other kernels refuse.
 """
 
+# pyright: reportIndexIssue=false, reportCallIssue=false, reportArgumentType=false
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+import triton
 from torch import Tensor
 
-from triprune.learning.kernels.conv import convolve_into, correlated
-from triprune.learning.kernels.norm import (
-    Norm,
-    add_up,
-    new_sums,
-    normalised,
-    passed_back,
-    scaled,
+from triprune.learning.kernels.conv import convolve_into, new_parts, sum_of_parts
+from triprune.learning.kernels.dense_passes import add_taps, correlate_inputs, project, settle
+from triprune.learning.kernels.norm import Norm, add_up, new_sums, passed_back
+from triprune.learning.kernels.tiling import (
+    LARGEST,
+    in_nhwc,
+    new_image,
+    row_of,
+    tile_of,
+    vector_of,
 )
-from triprune.learning.kernels.tiling import LARGEST, in_nhwc, new_image
+
+_PARTS = 64  # into which the pixels are divided to add up the gradient of the filters
+_PRODUCTS = 4096  # that a program adds up at once, for each of three lines of the filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +53,12 @@ class Layer:
 def suits(x: Tensor, filters: Sequence[Tensor]) -> bool:
     """Whether the kernels can take ``x`` and layers of these filters, which suit them each."""
     channels = x.shape[1] + sum(each.shape[0] for each in filters)
+    most = max(channels, *(9 * each.shape[0] for each in filters))
     return (
         in_nhwc(x, *filters)
         and all(each.dtype == x.dtype for each in filters)
         and x.numel() > x.shape[1]
-        and x.numel() // x.shape[1] * channels < LARGEST
+        and x.numel() // x.shape[1] * most < LARGEST
     )
 
 
@@ -67,9 +76,10 @@ def dense_block_as_learned(x: Tensor, layers: Sequence[Layer]) -> Tensor:
     block[:, :seen] = x
     with torch.cuda.device_of(x):
         for layer in layers:
-            affine, own = (layer.weight, layer.bias), slice(seen, seen + layer.filters.shape[0])
-            y = scaled(block[:, :seen], None, affine, layer.norm, rectified=True)
-            convolve_into(block[:, own], y, layer.filters, turned=False)
+            scatter = (layer.norm.running_var + layer.norm.eps).rsqrt()
+            numbers = layer.norm.running_mean, scatter, layer.weight, layer.bias
+            own = slice(seen, seen + layer.filters.shape[0])
+            _convolve(block[:, :seen], numbers, layer.filters, block[:, own])
             seen = own.stop
     return block
 
@@ -81,42 +91,142 @@ class _DenseBlock(torch.autograd.Function):
         block = new_image(x, fresh.stop + sum(each.shape[0] for each in filters))
         sums = new_sums(block)
         block[:, fresh] = x
-        made: list[Tensor] = []
+        kept: list[Tensor] = []
         for norm, weight, bias, each in zip(norms, *_by_kind(parameters), strict=True):
             add_up(block[:, fresh], sums[:, :, fresh])
-            known = block[:, : fresh.stop], sums[:, :, : fresh.stop]
-            made += normalised(known[0], None, (weight, bias), norm, known[1], rectified=True)
+            seen = block[:, : fresh.stop]
+            kept += _settled(seen, sums, norm)
             fresh = slice(fresh.stop, fresh.stop + each.shape[0])
-            convolve_into(block[:, fresh], made[-3], each, turned=False)
-        ctx.save_for_backward(block, *parameters, *made)
+            _convolve(seen, (*kept[-2:], weight, bias), each, block[:, fresh])
+        ctx.save_for_backward(block, *parameters, *kept)
         return block
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> Any:
         block, *others = ctx.saved_tensors
-        half = len(others) // 2
+        layers = len(others) // 5
+        parameters, kept = others[: 3 * layers], others[3 * layers :]
         # Every layer adds to the gradient of all channels before its own, in this one tensor.
         slope = slopes[0].clone(memory_format=torch.channels_last)
-        seen, learned = block.shape[1], list[Tensor]()
-        layers = zip(*_by_kind(others[:half]), *_by_kind(others[half:]), strict=True)
-        for weight, _, filters, output, mean, scatter in reversed(list(layers)):
-            own = slice(seen - filters.shape[0], seen)
+        channels, learned = block.shape[1], list[Tensor]()
+        rows = zip(*_by_kind(parameters), kept[::2], kept[1::2], strict=True)
+        for weight, bias, filters, *statistics in reversed(list(rows)):
+            own = slice(channels - filters.shape[0], channels)
             given = slope[:, own].contiguous(memory_format=torch.channels_last)
-            seen = own.start
-            back = new_image(block, seen)
+            channels = own.start
+            seen, back = block[:, :channels], new_image(block, channels)
             convolve_into(back, given, filters, turned=True)
             _, *affine = passed_back(
-                block[:, :seen],
+                seen,
                 back,
-                output,
-                weight,
-                (mean, scatter),
-                slope[:, :seen],
-                keeps=False,
+                None,
+                (weight, bias),
+                statistics,
+                slope[:, :channels],
+                rectified=True,
                 adds=True,
             )
-            learned[:0] = [*affine, correlated(output, given, filters)]
-        return slope[:, :seen], None, *learned
+            numbers = (*statistics, weight, bias)
+            learned[:0] = [*affine, _correlated(seen, numbers, given, filters)]
+        return slope[:, :channels], None, *learned
+
+
+def _settled(x: Tensor, sums: Tensor, norm: Norm) -> tuple[Tensor, Tensor]:
+    """Return the mean of every channel and one over its deviation; ``norm`` follows them."""
+    channels = x.shape[1]
+    mean, scatter = (x.new_empty(channels, dtype=torch.float32) for _ in range(2))
+    tile = tile_of(channels)
+    settle[(triton.cdiv(channels, tile),)](
+        x,
+        sums,
+        norm.running_mean,
+        norm.running_var,
+        mean,
+        scatter,
+        x.numel() // channels,
+        channels,
+        sums.stride(1),
+        norm.momentum,
+        norm.eps,
+        parts=sums.shape[0],
+        tile_channels=tile,
+    )
+    return mean, scatter
+
+
+def _convolve(x: Tensor, numbers: Sequence[Tensor], filters: Tensor, output: Tensor) -> None:
+    """Write the convolution of ``x``, normalised and rectified by these ``numbers``."""
+    images, ins, height, width = x.shape
+    outs, rows = filters.shape[0], images * height * width
+    in_vector = vector_of(math.gcd(ins, row_of(x)))
+    out_vector = vector_of(math.gcd(outs, row_of(output)))
+    # Nine numbers are rounded before they are added: too coarse in eight bits.
+    exact = x.dtype if x.dtype == torch.float16 else torch.float32
+    products = x.new_empty((rows, 9 * outs), dtype=exact)
+    tile_products = min(128, triton.next_power_of_2(max(16, 9 * outs)))
+    tile_rows = 128 if rows >= 2**14 else 64
+    project[(triton.cdiv(rows, tile_rows), triton.cdiv(9 * outs, tile_products))](
+        x,
+        *numbers,
+        filters,
+        products,
+        rows,
+        ins // in_vector,
+        row_of(x) // in_vector,
+        outs // out_vector,
+        in_vector=in_vector,
+        out_vector=out_vector,
+        tile_rows=tile_rows,
+        tile_in=tile_of(ins),
+        tile_products=tile_products,
+        num_warps=tile_rows // 16,
+        num_stages=3,
+    )
+    tile_rows, tile_out = 128, tile_of(outs)
+    add_taps[(triton.cdiv(rows, tile_rows), triton.cdiv(outs, tile_out))](
+        products,
+        output,
+        rows,
+        height,
+        width,
+        outs // out_vector,
+        row_of(output) // out_vector,
+        out_vector=out_vector,
+        tile_rows=tile_rows,
+        tile_out=tile_out,
+    )
+
+
+def _correlated(x: Tensor, numbers: Sequence[Tensor], given: Tensor, filters: Tensor) -> Tensor:
+    """Return the gradient of the filters, of ``x`` normalised and rectified."""
+    images, ins, height, width = x.shape
+    outs, rows, tile_rows = filters.shape[0], images * height * width, 64
+    in_vector, out_vector = vector_of(math.gcd(ins, row_of(x))), vector_of(outs)
+    tile_line = max(16, triton.next_power_of_2(3 * outs))
+    tile_in = min(tile_of(ins), _PRODUCTS // tile_line)
+    sums = new_parts(filters, min(_PARTS, triton.next_power_of_2(max(1, rows // tile_rows))))
+    parts = sums.shape[0]
+    correlate_inputs[(parts, triton.cdiv(ins, tile_in))](
+        x,
+        *numbers,
+        given,
+        sums,
+        rows,
+        height,
+        width,
+        ins // in_vector,
+        row_of(x) // in_vector,
+        outs // out_vector,
+        triton.cdiv(triton.cdiv(rows, parts), tile_rows),
+        in_vector=in_vector,
+        out_vector=out_vector,
+        tile_rows=tile_rows,
+        tile_in=tile_in,
+        tile_line=tile_line,
+        num_warps=4,
+        num_stages=1,
+    )
+    return sum_of_parts(sums, filters)
 
 
 def _by_kind(tensors: Sequence[Tensor]) -> tuple[Sequence[Tensor], ...]:

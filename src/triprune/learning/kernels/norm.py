@@ -76,17 +76,19 @@ class _Normalise(torch.autograd.Function):
         output, *statistics = normalised(
             x, residual, (weight, bias), norm, sums, rectified=rectified
         )
-        ctx.save_for_backward(x, output if rectified else None, weight, *statistics)
-        ctx.added = residual is not None
+        # Without a residual, x tells what came out.
+        added = residual is not None
+        ctx.save_for_backward(x, output if added and rectified else None, weight, bias, *statistics)
+        ctx.added, ctx.rectified = added, rectified
         return output
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> Any:
-        x, output, weight, *statistics = ctx.saved_tensors
+        x, output, weight, bias, *statistics = ctx.saved_tensors
         given = slopes[0].contiguous(memory_format=torch.channels_last)
         slope_x = torch.empty_like(x)
         kept, *learned = passed_back(
-            x, given, output, weight, statistics, slope_x, keeps=ctx.added, adds=False
+            x, given, output, (weight, bias), statistics, slope_x, rectified=ctx.rectified
         )
         return slope_x, kept if ctx.added else None, *learned, None, None
 
@@ -102,17 +104,14 @@ def add_up(x: Tensor, sums: Tensor) -> None:
     """Add up the columns of ``x`` into ``sums``; both may be some of a larger tensor's channels."""
     tiles = _Tiles.of(x, sums)
     sum_columns[tiles.adders](
-        x,
-        x,
-        x,
-        sums,
-        sums,
+        *(x, x, x),
+        *(sums, sums, sums, sums),
         x,
         sums,
         *tiles.sizes,
         backward=False,
         rectified=False,
-        keeps=False,
+        added=False,
         **tiles.shape,
     )
 
@@ -184,49 +183,48 @@ def passed_back(
     x: Tensor,
     given: Tensor,
     output: Tensor | None,
-    weight: Tensor,
+    affine: tuple[Tensor, Tensor],
     statistics: Sequence[Tensor],
     slope_x: Tensor,
     *,
-    keeps: bool,
-    adds: bool,
+    rectified: bool,
+    adds: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Write the gradient of ``x``, or add it; return the residual's, the weight's and the bias's.
 
-    ``output`` is what came out where a ReLU was behind. ``slope_x`` is laid out as ``x`` is, and
-    both may be some of a larger tensor's channels.
+    ``output`` is what came out where a residual was added before a ReLU. ``slope_x`` is laid out as
+    ``x`` is, and both may be some of a larger tensor's channels.
     """
-    rectified = output is not None
-    keeps = keeps and rectified
+    added = output is not None
     sums = new_sums(x)
     tiles = _Tiles.of(x, sums)
-    kept = torch.empty_like(given) if keeps else given
+    kept = torch.empty_like(given) if added else given
     sum_columns[tiles.adders](
         x,
         given,
-        output if rectified else x,
+        output if added else x,
+        *affine,
         *statistics,
         kept,
         sums,
         *tiles.sizes,
         backward=True,
         rectified=rectified,
-        keeps=keeps,
+        added=added,
         **tiles.shape,
     )
-    slope_weight, slope_bias = torch.empty_like(weight), torch.empty_like(weight)
+    slope_weight, slope_bias = (torch.empty_like(each) for each in affine)
     pass_back[tiles.users](
         x,
         kept,
-        output if rectified else x,
-        weight,
+        *affine,
         *statistics,
         sums,
         slope_x,
         slope_weight,
         slope_bias,
         *tiles.sizes[:-1],
-        rectified=rectified and not keeps,  # what was kept is rectified already
+        rectified=rectified and not added,  # what was kept is rectified already
         adds=adds,
         parts=sums.shape[0],
         **tiles.shape,

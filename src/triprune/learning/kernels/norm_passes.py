@@ -15,6 +15,8 @@ def sum_columns(
     x,
     given,
     output,
+    weight,
+    bias,
     mean,
     scatter,
     kept,
@@ -25,7 +27,7 @@ def sum_columns(
     sum_vectors,
     backward: tl.constexpr,
     rectified: tl.constexpr,
-    keeps: tl.constexpr,
+    added: tl.constexpr,
     vector: tl.constexpr,
     tile_rows: tl.constexpr,
     tile_channels: tl.constexpr,
@@ -33,7 +35,8 @@ def sum_columns(
     """Add up two numbers a channel over this part of the rows.
 
     Forward: x and x², both less the first row, so that a large mean takes no digits. Backward: the
-    gradient behind the ReLU, and its product with the normalised x; ``kept`` takes that gradient.
+    gradient behind the ReLU, and its product with the normalised x; ``kept`` takes that gradient
+    where a residual was ``added``.
     """
     part = tl.program_id(0)
     channels, x_row, sum_row = vectors * vector, x_vectors * vector, sum_vectors * vector
@@ -45,9 +48,13 @@ def sum_columns(
     if backward:
         centre = tl.load(mean + channel, mask=real, other=0.0)
         factor = tl.load(scatter + channel, mask=real, other=0.0)
+        slant = factor * tl.load(weight + channel, mask=real, other=0.0)
+        shift = tl.load(bias + channel, mask=real, other=0.0)
     else:
         centre = tl.load(x + channel, mask=real, other=0.0).to(tl.float32)
-        factor = centre  # not used
+        factor = centre  # not used, as the next two
+        slant = centre
+        shift = centre
     for step in range(0, steps):
         row = (part * steps + step) * tile_rows + tl.arange(0, tile_rows)
         inside = (row < rows)[:, None] & real[None, :]
@@ -57,10 +64,13 @@ def sum_columns(
         if backward:
             slope = tl.load(given + place, mask=inside, other=0.0)
             if rectified:
-                closed = tl.load(output + place, mask=inside, other=0.0) <= 0
+                if added:
+                    closed = tl.load(output + place, mask=inside, other=0.0) <= 0
+                else:
+                    closed = value * slant[None, :] + shift[None, :] <= 0
                 slope = tl.where(closed, 0.0, slope).to(slope.dtype)
-            if keeps:
-                tl.store(kept + place, slope, mask=inside)
+                if added:
+                    tl.store(kept + place, slope, mask=inside)
             slope = slope.to(tl.float32)
             first += slope
             second += slope * value * factor[None, :]
@@ -81,6 +91,33 @@ def totals(sums, sum_row, channel, real, parts: tl.constexpr):
     first = tl.load(where, mask=real[None, :], other=0.0)
     second = tl.load(where + sum_row, mask=real[None, :], other=0.0)
     return tl.sum(first, 0), tl.sum(second, 0)
+
+
+@triton.jit
+def moments(x, sums, rows, sum_row, channel, real, parts: tl.constexpr):
+    """Return mean and variance of every channel."""
+    total, squares = totals(sums, sum_row, channel, real, parts)
+    away = total / rows  # of the mean from the first row
+    variance = squares / rows - away * away
+    centre = tl.load(x + channel, mask=real, other=0.0).to(tl.float32) + away
+    return centre, tl.where(variance < 0, 0.0, variance)
+
+
+@triton.jit
+def keep(mean, scatter, centre, one_over, channel, real):
+    """Keep a batch's statistics for the way back."""
+    tl.store(mean + channel, centre, mask=real)
+    tl.store(scatter + channel, one_over, mask=real)
+
+
+@triton.jit
+def learn(running_mean, running_var, centre, variance, rows, momentum, channel, real):
+    """Let the running statistics follow."""
+    before = tl.load(running_mean + channel, mask=real, other=0.0)
+    tl.store(running_mean + channel, before + momentum * (centre - before), mask=real)
+    unbiased = variance * (rows / (rows - 1.0))
+    before = tl.load(running_var + channel, mask=real, other=0.0)
+    tl.store(running_var + channel, before + momentum * (unbiased - before), mask=real)
 
 
 @triton.jit
@@ -146,20 +183,11 @@ def normalise_rows(
     channels, x_row, sum_row = vectors * vector, x_vectors * vector, sum_vectors * vector
     channel = tl.program_id(1) * tile_channels + tl.arange(0, tile_channels)
     real = channel < channels
-    total, squares = totals(sums, sum_row, channel, real, parts)
-    away = total / rows  # of the mean from the first row
-    variance = squares / rows - away * away
-    variance = tl.where(variance < 0, 0.0, variance)
-    centre = tl.load(x + channel, mask=real, other=0.0).to(tl.float32) + away
+    centre, variance = moments(x, sums, rows, sum_row, channel, real, parts)
     one_over = 1.0 / tl.sqrt(variance + eps)
     if tl.program_id(0) == 0:
-        tl.store(mean + channel, centre, mask=real)
-        tl.store(scatter + channel, one_over, mask=real)
-        before = tl.load(running_mean + channel, mask=real, other=0.0)
-        tl.store(running_mean + channel, before + momentum * (centre - before), mask=real)
-        unbiased = variance * (rows / (rows - 1.0))
-        before = tl.load(running_var + channel, mask=real, other=0.0)
-        tl.store(running_var + channel, before + momentum * (unbiased - before), mask=real)
+        keep(mean, scatter, centre, one_over, channel, real)
+        learn(running_mean, running_var, centre, variance, rows, momentum, channel, real)
     shift_rows(
         x,
         residual,
@@ -225,8 +253,8 @@ def scale_rows(
 def pass_back(
     x,
     given,
-    output,
     weight,
+    bias,
     mean,
     scatter,
     sums,
@@ -262,11 +290,11 @@ def pass_back(
     inside = (row < rows)[:, None] & real[None, :]
     place = row[:, None] * channels + channel[None, :]
     slope = tl.load(given + place, mask=inside, other=0.0).to(tl.float32)
-    if rectified:
-        closed = tl.load(output + place, mask=inside, other=0.0) <= 0
-        slope = tl.where(closed, 0.0, slope)
     there = row[:, None] * x_row + channel[None, :]
     value = tl.load(x + there, mask=inside, other=0.0).to(tl.float32) - centre[None, :]
+    if rectified:
+        shift = tl.load(bias + channel, mask=real, other=0.0)
+        slope = tl.where(value * factor[None, :] + shift[None, :] <= 0, 0.0, slope)
     slope = (slope - common[None, :] - value * along[None, :]) * factor[None, :]
     if adds:
         slope += tl.load(slope_x + there, mask=inside, other=0.0).to(tl.float32)
