@@ -9,6 +9,7 @@ SHAPES = [  # images, channels, grown by, height, width
     (2, 16, (12, 12, 12), 6, 5),
     (3, 12, (4, 9, 5), 4, 4),  # channels that lie at odd places
     (1, 40, (12,), 7, 3),
+    (2, 16, (1, 28), 9, 8),  # the fewest and the most
 ]
 
 
@@ -74,6 +75,7 @@ def test_what_the_kernels_are_for(draw):
     assert not suits(x.float(), filters)
     assert not suits(x, [filters[0], filters[1].contiguous()])
     assert not suits(draw(1, 16, 1, 1, dtype=torch.float16), filters)
+    assert not suits(x, [each.filters for each in layers_of(draw, 16, (29,))])
     large = torch.empty(1, 16, 5400, 5400, dtype=torch.float16, device="meta")
     large = large.to(memory_format=torch.channels_last)
     assert suits(large, filters)

@@ -19,9 +19,9 @@ import torch
 import triton
 from torch import Tensor
 
-from triprune.learning.kernels.conv import convolve_into, new_parts, sum_of_parts
-from triprune.learning.kernels.dense_passes import add_taps, correlate_inputs, project, settle
-from triprune.learning.kernels.norm import Norm, add_up, new_sums, passed_back
+from triprune.learning.kernels.conv import new_parts, sum_of_parts
+from triprune.learning.kernels.dense_passes import add_taps, look_back, project, settle
+from triprune.learning.kernels.norm import Norm, add_up, new_sums, sent_back
 from triprune.learning.kernels.tiling import (
     LARGEST,
     in_nhwc,
@@ -31,8 +31,9 @@ from triprune.learning.kernels.tiling import (
     vector_of,
 )
 
-_PARTS = 64  # into which the pixels are divided to add up the gradient of the filters
-_PRODUCTS = 4096  # that a program adds up at once, for each of three lines of the filter
+_PROGRAMS = 256  # that look back, or a few less: two for each processor of an H200
+_MOST_PARTS = 128  # into which they divide the pixels; all are read again to be added up
+_MOST_PRODUCTS = 256  # of a pixel, by taps and outputs: a program holds them all
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +54,13 @@ class Layer:
 def suits(x: Tensor, filters: Sequence[Tensor]) -> bool:
     """Whether the kernels can take ``x`` and layers of these filters, which suit them each."""
     channels = x.shape[1] + sum(each.shape[0] for each in filters)
-    most = max(channels, *(9 * each.shape[0] for each in filters))
+    most = 9 * max(each.shape[0] for each in filters)
     return (
-        in_nhwc(x, *filters)
+        most <= _MOST_PRODUCTS
+        and in_nhwc(x, *filters)
         and all(each.dtype == x.dtype for each in filters)
         and x.numel() > x.shape[1]
-        and x.numel() // x.shape[1] * most < LARGEST
+        and x.numel() // x.shape[1] * max(channels, most) < LARGEST
     )
 
 
@@ -114,20 +116,13 @@ class _DenseBlock(torch.autograd.Function):
             own = slice(channels - filters.shape[0], channels)
             given = slope[:, own].contiguous(memory_format=torch.channels_last)
             channels = own.start
-            seen, back = block[:, :channels], new_image(block, channels)
-            convolve_into(back, given, filters, turned=True)
-            _, *affine = passed_back(
-                seen,
-                back,
-                None,
-                (weight, bias),
-                statistics,
-                slope[:, :channels],
-                rectified=True,
-                adds=True,
+            seen, affine = block[:, :channels], (weight, bias)
+            back, sums, learned_filters = _looked_back(seen, (*statistics, *affine), filters, given)
+            before = slope[:, :channels]
+            learned_affine = sent_back(
+                seen, back, affine, statistics, sums, before, rectified=False, adds=True
             )
-            numbers = (*statistics, weight, bias)
-            learned[:0] = [*affine, _correlated(seen, numbers, given, filters)]
+            learned[:0] = [*learned_affine, learned_filters]
         return slope[:, :channels], None, *learned
 
 
@@ -179,7 +174,7 @@ def _convolve(x: Tensor, numbers: Sequence[Tensor], filters: Tensor, output: Ten
         tile_rows=tile_rows,
         tile_in=tile_of(ins),
         tile_products=tile_products,
-        num_warps=tile_rows // 16,
+        num_warps=4,
         num_stages=3,
     )
     tile_rows, tile_out = 128, tile_of(outs)
@@ -197,36 +192,43 @@ def _convolve(x: Tensor, numbers: Sequence[Tensor], filters: Tensor, output: Ten
     )
 
 
-def _correlated(x: Tensor, numbers: Sequence[Tensor], given: Tensor, filters: Tensor) -> Tensor:
-    """Return the gradient of the filters, of ``x`` normalised and rectified."""
+def _looked_back(
+    x: Tensor, numbers: Sequence[Tensor], filters: Tensor, given: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradient behind the ReLU, its sums for the norm, and that of the filters."""
     images, ins, height, width = x.shape
     outs, rows, tile_rows = filters.shape[0], images * height * width, 64
-    in_vector, out_vector = vector_of(math.gcd(ins, row_of(x))), vector_of(outs)
-    tile_line = max(16, triton.next_power_of_2(3 * outs))
-    tile_in = min(tile_of(ins), _PRODUCTS // tile_line)
-    sums = new_parts(filters, min(_PARTS, triton.next_power_of_2(max(1, rows // tile_rows))))
-    parts = sums.shape[0]
-    correlate_inputs[(parts, triton.cdiv(ins, tile_in))](
+    in_vector = vector_of(math.gcd(ins, row_of(x)))
+    tile_products = triton.next_power_of_2(max(16, 9 * outs))
+    tile_in = 32 if ins > 16 else 16
+    blocks = triton.cdiv(ins, tile_in)
+    parts = min(_MOST_PARTS, _PROGRAMS // blocks, triton.cdiv(rows, tile_rows))
+    parts = 1 << max(0, parts.bit_length() - 1)  # a power of two
+    slope, products = new_image(x, ins), new_parts(filters, parts)
+    sums = x.new_empty((parts, 2, ins), dtype=torch.float32)
+    look_back[(parts, blocks)](
         x,
         *numbers,
+        filters,
         given,
+        slope,
         sums,
+        products,
         rows,
         height,
         width,
         ins // in_vector,
         row_of(x) // in_vector,
-        outs // out_vector,
         triton.cdiv(triton.cdiv(rows, parts), tile_rows),
+        outs=outs,
         in_vector=in_vector,
-        out_vector=out_vector,
         tile_rows=tile_rows,
         tile_in=tile_in,
-        tile_line=tile_line,
-        num_warps=4,
-        num_stages=1,
+        tile_products=tile_products,
+        num_warps=8,
+        num_stages=2,
     )
-    return sum_of_parts(sums, filters)
+    return slope, sums, sum_of_parts(products, filters)
 
 
 def _by_kind(tensors: Sequence[Tensor]) -> tuple[Sequence[Tensor], ...]:

@@ -1,8 +1,8 @@
 """Owns the passes of a densely connected layer over a tensor's rows, as kernels in Triton.
 
 A layer has many inputs and few outputs, so that reading the inputs is what takes time. Each pass
-reads them once, and normalises and rectifies them as it does: that tensor is never written.
-Launches none.
+reads them once, and normalises and rectifies them as it does: that tensor is never written. What
+belongs to a tap and an output lies at tap · outputs + output. Launches none.
 """
 
 from __future__ import annotations
@@ -38,21 +38,6 @@ def settle(
 
 
 @triton.jit
-def rectified_inputs(x, mean, scatter, weight, bias, row, channel, rows, channels, x_row):
-    """Return these rows of x, normalised and rectified, in its own format."""
-    real = channel < channels
-    centre = tl.load(mean + channel, mask=real, other=0.0)
-    factor = tl.load(scatter + channel, mask=real, other=0.0)
-    factor *= tl.load(weight + channel, mask=real, other=0.0)
-    shift = tl.load(bias + channel, mask=real, other=0.0)
-    there = x + row[:, None] * x_row + channel[None, :]
-    value = tl.load(there, mask=(row < rows)[:, None] & real[None, :], other=0.0)
-    exact = (value.to(tl.float32) - centre[None, :]) * factor[None, :] + shift[None, :]
-    exact = tl.where(exact < 0, 0.0, exact)  # a maximum would swallow NaN
-    return exact.to(value.dtype)
-
-
-@triton.jit
 def project(
     x,
     mean,
@@ -80,13 +65,21 @@ def project(
     total = tl.zeros([tile_rows, tile_products], tl.float32)
     for step in range(0, tl.cdiv(ins, tile_in)):
         channel = step * tile_in + tl.arange(0, tile_in)
-        values = rectified_inputs(x, mean, scatter, weight, bias, row, channel, rows, ins, x_row)
+        real = channel < ins
+        centre = tl.load(mean + channel, mask=real, other=0.0)
+        factor = tl.load(scatter + channel, mask=real, other=0.0)
+        factor *= tl.load(weight + channel, mask=real, other=0.0)
+        shift = tl.load(bias + channel, mask=real, other=0.0)
+        place = x + row[:, None] * x_row + channel[None, :]
+        value = tl.load(place, mask=(row < rows)[:, None] & real[None, :], other=0.0)
+        exact = (value.to(tl.float32) - centre[None, :]) * factor[None, :] + shift[None, :]
+        exact = tl.where(exact < 0, 0.0, exact)  # a maximum would swallow NaN
         place = filters + filter_row[None, :] * ins + channel[:, None]
-        real = (channel < ins)[:, None] & wanted[None, :]
-        total = tl.dot(values, tl.load(place, mask=real, other=0.0), total)
+        factors = tl.load(place, mask=real[:, None] & wanted[None, :], other=0.0)
+        total = tl.dot(exact.to(value.dtype), factors, total)
     place = products + row[:, None] * (9 * outs) + product[None, :]
-    real = (row < rows)[:, None] & wanted[None, :]
-    tl.store(place, total.to(products.dtype.element_ty), mask=real)
+    wanted = (row < rows)[:, None] & wanted[None, :]
+    tl.store(place, total.to(products.dtype.element_ty), mask=wanted)
 
 
 @triton.jit
@@ -109,7 +102,7 @@ def add_taps(
     channel = tl.program_id(1) * tile_out + tl.arange(0, tile_out)
     real = channel < outs
     total = tl.zeros([tile_rows, tile_out], tl.float32)
-    for tap in tl.static_range(9):
+    for tap in tl.static_range(9):  # pyright: ignore[reportGeneralTypeIssues]
         below, right = tap // 3 - 1, tap % 3 - 1
         seen = (row < rows) & (down + below >= 0) & (down + below < height)
         seen = seen & (across + right >= 0) & (across + right < width)
@@ -122,63 +115,70 @@ def add_taps(
 
 
 @triton.jit
-def slopes_of_line(slope, row, column, shift, rows, height, width, outs, line: tl.constexpr):
-    """Return the gradients of the three outputs that see each pixel by one line of the filter.
-
-    In NHWC they lie side by side; ``shift`` says which of the three a column is of.
-    """
-    across, down = row % width, (row // width) % height
-    above, beside = down - (line - 1), across[:, None] + shift[None, :]
-    seen = (row < rows) & (above >= 0) & (above < height)
-    inside = seen[:, None] & (beside >= 0) & (beside < width) & (shift < 2)[None, :]
-    place = (row - (line - 1) * width - 1)[:, None] * outs + column[None, :]
-    return tl.load(slope + place, mask=inside, other=0.0)
-
-
-@triton.jit
-def correlate_inputs(
+def look_back(
     x,
     mean,
     scatter,
     weight,
     bias,
+    filters,
+    given,
     slope,
     sums,
+    products,
     rows,
     height,
     width,
     in_vectors,
     x_vectors,
-    out_vectors,
     steps,
+    outs: tl.constexpr,
     in_vector: tl.constexpr,
-    out_vector: tl.constexpr,
     tile_rows: tl.constexpr,
     tile_in: tl.constexpr,
-    tile_line: tl.constexpr,
+    tile_products: tl.constexpr,
 ):
-    """Add up products of inputs and outputs' gradients over this part of the pixels."""
-    ins, x_row, outs = in_vectors * in_vector, x_vectors * in_vector, out_vectors * out_vector
+    """Write the gradient behind the ReLU for this part of the pixels.
+
+    Add up what the norm's gradient needs, as ``sum_columns`` does, and the gradient of the filters.
+    """
+    part, ins, x_row = tl.program_id(0), in_vectors * in_vector, x_vectors * in_vector
     channel = tl.program_id(1) * tile_in + tl.arange(0, tile_in)
-    column = tl.arange(0, tile_line)
-    shift = tl.where(column < 3 * outs, column // outs - 1, 2)
-    upper = tl.zeros([tile_in, tile_line], tl.float32)
-    middle = tl.zeros([tile_in, tile_line], tl.float32)
-    lower = tl.zeros([tile_in, tile_line], tl.float32)
+    real = channel < ins
+    product = tl.arange(0, tile_products)
+    tap, output = product // outs, product % outs
+    below, right = tap // 3 - 1, tap % 3 - 1  # of the output lies what this tap sees
+    centre = tl.load(mean + channel, mask=real, other=0.0)
+    one_over = tl.load(scatter + channel, mask=real, other=0.0)
+    factor = one_over * tl.load(weight + channel, mask=real, other=0.0)
+    shift = tl.load(bias + channel, mask=real, other=0.0)
+    where = (output * 9 + tap)[:, None] * ins + channel[None, :]
+    wanted = (tap < 9)[:, None] & real[None, :]
+    factors = tl.load(filters + where, mask=wanted, other=0.0)
+    first = tl.zeros([tile_rows, tile_in], tl.float32)
+    second = tl.zeros([tile_rows, tile_in], tl.float32)
+    learned = tl.zeros([tile_products, tile_in], tl.float32)
     for step in range(0, steps):
-        row = (tl.program_id(0) * steps + step) * tile_rows + tl.arange(0, tile_rows)
-        values = rectified_inputs(x, mean, scatter, weight, bias, row, channel, rows, ins, x_row)
-        values = tl.trans(values)
-        given = slopes_of_line(slope, row, column, shift, rows, height, width, outs, 0)
-        upper = tl.dot(values, given, upper)
-        given = slopes_of_line(slope, row, column, shift, rows, height, width, outs, 1)
-        middle = tl.dot(values, given, middle)
-        given = slopes_of_line(slope, row, column, shift, rows, height, width, outs, 2)
-        lower = tl.dot(values, given, lower)
-    output = column - (shift + 1) * outs
-    place = sums + tl.program_id(0) * outs * 9 * ins
-    place += (output * 9 + 1 - shift)[None, :] * ins + channel[:, None]
-    wanted = (channel < ins)[:, None] & (shift < 2)[None, :]
-    tl.store(place, upper, mask=wanted)
-    tl.store(place + 3 * ins, middle, mask=wanted)
-    tl.store(place + 6 * ins, lower, mask=wanted)
+        row = (part * steps + step) * tile_rows + tl.arange(0, tile_rows)
+        above = (row // width % height)[:, None] - below[None, :]
+        beside = (row % width)[:, None] - right[None, :]
+        inside = (row < rows)[:, None] & (tap < 9)[None, :] & (above >= 0) & (above < height)
+        inside = inside & (beside >= 0) & (beside < width)
+        place = (row[:, None] - (below * width + right)[None, :]) * outs + output[None, :]
+        seen = tl.load(given + place, mask=inside, other=0.0)
+        inside = (row < rows)[:, None] & real[None, :]
+        value = tl.load(x + row[:, None] * x_row + channel[None, :], mask=inside, other=0.0)
+        value = value.to(tl.float32) - centre[None, :]
+        exact = value * factor[None, :] + shift[None, :]
+        open_ = tl.where(exact < 0, 0.0, exact)  # a maximum would swallow NaN
+        learned = tl.dot(tl.trans(seen), open_.to(seen.dtype), learned)
+        back = tl.dot(seen, factors)
+        back = tl.where(exact <= 0, 0.0, back).to(seen.dtype)
+        tl.store(slope + row[:, None] * ins + channel[None, :], back, mask=inside)
+        back = back.to(tl.float32)
+        first += back
+        second += back * value * one_over[None, :]
+    tl.store(products + part * outs * 9 * ins + where, learned, mask=wanted)
+    where = sums + part * 2 * ins + channel
+    tl.store(where, tl.sum(first, 0), mask=real)
+    tl.store(where + ins, tl.sum(second, 0), mask=real)

@@ -188,12 +188,10 @@ def passed_back(
     slope_x: Tensor,
     *,
     rectified: bool,
-    adds: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Write the gradient of ``x``, or add it; return the residual's, the weight's and the bias's.
+    """Write the gradient of ``x``; return the residual's, the weight's and the bias's.
 
-    ``output`` is what came out where a residual was added before a ReLU. ``slope_x`` is laid out as
-    ``x`` is, and both may be some of a larger tensor's channels.
+    ``output`` is what came out where a residual was added before a ReLU.
     """
     added = output is not None
     sums = new_sums(x)
@@ -213,10 +211,33 @@ def passed_back(
         added=added,
         **tiles.shape,
     )
+    # What was kept is rectified already.
+    learned = sent_back(
+        x, kept, affine, statistics, sums, slope_x, rectified=rectified and not added, adds=False
+    )
+    return kept, *learned
+
+
+def sent_back(
+    x: Tensor,
+    given: Tensor,
+    affine: tuple[Tensor, Tensor],
+    statistics: Sequence[Tensor],
+    sums: Tensor,
+    slope_x: Tensor,
+    *,
+    rectified: bool,
+    adds: bool,
+) -> tuple[Tensor, Tensor]:
+    """Write the gradient of ``x`` by its sums, or add it; return the weight's and the bias's.
+
+    ``slope_x`` is laid out as ``x`` is, and both may be some of a larger tensor's channels.
+    """
+    tiles = _Tiles.of(x, sums)
     slope_weight, slope_bias = (torch.empty_like(each) for each in affine)
     pass_back[tiles.users](
         x,
-        kept,
+        given,
         *affine,
         *statistics,
         sums,
@@ -224,12 +245,12 @@ def passed_back(
         slope_weight,
         slope_bias,
         *tiles.sizes[:-1],
-        rectified=rectified and not added,  # what was kept is rectified already
+        rectified=rectified,
         adds=adds,
         parts=sums.shape[0],
         **tiles.shape,
     )
-    return kept, slope_weight, slope_bias
+    return slope_weight, slope_bias
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ def _halve(
     inside = (row < rows)[:, None] & (channel < channels)[None, :]
     first = (row // width) * 4 * width + row % width * 2  # the upper left of its four
     total = tl.zeros([tile_rows, tile_channels], tl.float32)
-    for number in tl.static_range(4):
+    for number in tl.static_range(4):  # pyright: ignore[reportGeneralTypeIssues]
         there = first + (number // 2) * 2 * width + number % 2
         place = x + there[:, None] * channels + channel[None, :]
         total += tl.load(place, mask=inside, other=0.0).to(tl.float32)
