@@ -16,6 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
+from triprune.learning.kernels.compiling import kernel
 from triprune.learning.kernels.tiling import (
     LARGEST,
     in_nhwc,
@@ -41,7 +42,7 @@ def _weights(weight, tap, channel, out_channel, ins, outs, turned: tl.constexpr)
     return tl.load(weight + place, mask=real, other=0.0)
 
 
-@triton.jit
+@kernel
 def _convolve(
     x,
     weight,
@@ -84,7 +85,7 @@ def _convolve(
     tl.store(output + place, total.to(output.dtype.element_ty), mask=wanted)
 
 
-@triton.jit
+@kernel
 def _correlate(
     x,
     slope,
@@ -136,7 +137,7 @@ def _correlate(
     tl.store(place + 2 * ins, right, mask=wanted)
 
 
-@triton.jit
+@kernel
 def _add_parts(sums, output, count, parts: tl.constexpr, tile: tl.constexpr):
     """Add up the parts of these numbers, always in the same order."""
     number = tl.program_id(0) * tile + tl.arange(0, tile)

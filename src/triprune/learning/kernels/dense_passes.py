@@ -7,13 +7,13 @@ belongs to a tap and an output lies at tap · outputs + output. Launches none.
 
 from __future__ import annotations
 
-import triton
 import triton.language as tl
 
+from triprune.learning.kernels.compiling import kernel
 from triprune.learning.kernels.norm_passes import keep, learn, moments
 
 
-@triton.jit
+@kernel
 def settle(
     x,
     sums,
@@ -37,7 +37,7 @@ def settle(
     learn(running_mean, running_var, centre, variance, rows, momentum, channel, real)
 
 
-@triton.jit
+@kernel
 def project(
     x,
     mean,
@@ -82,7 +82,7 @@ def project(
     tl.store(place, total.to(products.dtype.element_ty), mask=wanted)
 
 
-@triton.jit
+@kernel
 def add_taps(
     products,
     output,
@@ -114,7 +114,7 @@ def add_taps(
     tl.store(place, total.to(output.dtype.element_ty), mask=wanted)
 
 
-@triton.jit
+@kernel
 def look_back(
     x,
     mean,

@@ -9,8 +9,10 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from triprune.learning.kernels.compiling import kernel
 
-@triton.jit
+
+@kernel
 def sum_columns(
     x,
     given,
@@ -154,7 +156,7 @@ def shift_rows(
     tl.store(output + here, value.to(output.dtype.element_ty), mask=inside)
 
 
-@triton.jit
+@kernel
 def normalise_rows(
     x,
     residual,
@@ -206,7 +208,7 @@ def normalise_rows(
     )
 
 
-@triton.jit
+@kernel
 def scale_rows(
     x,
     residual,
@@ -249,7 +251,7 @@ def scale_rows(
     )
 
 
-@triton.jit
+@kernel
 def pass_back(
     x,
     given,

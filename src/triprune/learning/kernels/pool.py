@@ -13,12 +13,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from triprune.learning.kernels.compiling import kernel
 from triprune.learning.kernels.tiling import in_nhwc, tile_of, vector_of
 
 _NUMBERS = 2048  # that a program writes
 
 
-@triton.jit
+@kernel
 def _halve(
     x,
     output,
@@ -44,7 +45,7 @@ def _halve(
     tl.store(place, (total / 4).to(output.dtype.element_ty), mask=inside)
 
 
-@triton.jit
+@kernel
 def _spread(
     slope,
     output,
