@@ -227,6 +227,7 @@ def _looked_back(
         tile_products=tile_products,
         num_warps=8,
         num_stages=2,
+        maxnreg=128,  # two programs fit in a processor then
     )
     return slope, sums, sum_of_parts(products, filters)
 
