@@ -438,7 +438,7 @@ def test_a_training_tells_why_torch_s_kernels_are_used(monkeypatch, coloured_ima
 def test_other_pools_are_torch_s(pool):
     own = OwnPool(pool)
     own.active = True
-    x = IMAGES.to(HERE).contiguous(memory_format=torch.channels_last)
+    x = IMAGES[:, :, :9].to(HERE).contiguous(memory_format=torch.channels_last)
     assert torch.equal(own(x), pool(x))
 
 

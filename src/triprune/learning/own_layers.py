@@ -101,6 +101,7 @@ def _halves(pool: nn.AvgPool2d) -> bool:
     return (
         all(each in (2, (2, 2)) for each in sides)
         and pool.padding in (0, (0, 0))
+        and not pool.ceil_mode
         and pool.divisor_override is None
     )
 

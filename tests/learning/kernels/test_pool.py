@@ -5,7 +5,7 @@ from torch.nn import functional
 from triprune.learning.kernels.pool import halve, suits
 
 
-@pytest.mark.parametrize("shape", [(2, 24, 6, 4), (3, 13, 2, 8), (1, 160, 4, 4)])
+@pytest.mark.parametrize("shape", [(2, 24, 6, 4), (3, 13, 2, 9), (1, 160, 5, 3)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_the_mean_of_four_and_its_gradient_are_torch_s(draw, shape, dtype):
     x = draw(*shape, dtype=dtype).requires_grad_()
@@ -22,8 +22,7 @@ def test_the_mean_of_four_and_its_gradient_are_torch_s(draw, shape, dtype):
 
 def test_what_the_kernels_are_for(draw):
     assert suits(draw(2, 16, 4, 6))
-    assert not suits(draw(2, 16, 5, 6))
-    assert not suits(draw(2, 16, 4, 3))
+    assert not suits(draw(2, 16, 1, 6))
     assert not suits(draw(2, 16, 4, 6).contiguous())
     assert not suits(draw(0, 16, 4, 6))
     assert not suits(draw(2, 16))
