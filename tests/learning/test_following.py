@@ -22,13 +22,14 @@ class Net(nn.Module):
         super().__init__()
         self.conv = nn.Conv2d(3, 4, 3)
         self.norm = nn.BatchNorm2d(4)
+        self.pool = nn.AvgPool2d(2)
         self.head = nn.Linear(4, 3)
 
     def between(self, y):
         return y
 
     def forward(self, x):
-        return self.head(self.between(self.norm(self.conv(x))).mean((2, 3)))
+        return self.head(self.pool(self.between(self.norm(self.conv(x)))).mean((2, 3)))
 
 
 class Rounded(torch.autograd.Function):
@@ -217,7 +218,7 @@ def test_constants_of_a_graph_are_not_left_in_the_model():
     assert (list(vars(model)), list(model.state_dict())) == names
 
 
-@pytest.mark.parametrize("place", ["", "conv", "norm"])
+@pytest.mark.parametrize("place", ["", "conv", "norm", "pool"])
 @pytest.mark.parametrize(
     "kind",
     ["register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook"],

@@ -29,7 +29,8 @@ from triprune.learning.memory import out_of_memory
 _ALIKE = 0.1  # of a gradient's size; where a path is lost or gained it is all of it
 _NOISE = 1e-3  # of the largest gradient: some are zero but for rounding
 _SAME = 1e-3  # of the largest number, in answers and buffers
-_REPLACED = (nn.BatchNorm2d, nn.Conv2d, nn.ReLU, nn.Identity)  # leaves whose calls may go
+# Leaves whose calls may go.
+_REPLACED = (nn.BatchNorm2d, nn.Conv2d, nn.ReLU, nn.Identity, nn.AvgPool2d)
 
 
 class NotFollowedError(Exception):

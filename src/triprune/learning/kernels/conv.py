@@ -15,6 +15,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from triprune.learning.kernels.compiling import kernel
 from triprune.learning.kernels.tiling import (
@@ -185,7 +186,10 @@ class _Convolve(torch.autograd.Function):
         return output
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> Any:
+    @once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *slopes: Tensor
+    ) -> Any:
         x, weight = ctx.saved_tensors
         given = slopes[0].contiguous(memory_format=torch.channels_last)
         back, learned = ctx.needs_input_grad

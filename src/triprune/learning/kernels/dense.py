@@ -18,6 +18,7 @@ from typing import Any
 import torch
 import triton
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from triprune.learning.kernels.conv import new_parts, sum_of_parts
 from triprune.learning.kernels.dense_passes import add_taps, look_back, project, settle
@@ -33,7 +34,7 @@ from triprune.learning.kernels.tiling import (
 
 _PROGRAMS = 256  # that look back, or a few less: two for each processor of an H200
 _MOST_PARTS = 128  # into which they divide the pixels; all are read again to be added up
-_MOST_PRODUCTS = 256  # of a pixel, by taps and outputs: a program holds them all
+_MOST_PRODUCTS = 128  # of a pixel, by taps and outputs: a program holds them all
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,10 @@ class _DenseBlock(torch.autograd.Function):
         return block
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> Any:
+    @once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *slopes: Tensor
+    ) -> Any:
         block, *others = ctx.saved_tensors
         layers = len(others) // 5
         parameters, kept = others[: 3 * layers], others[3 * layers :]
@@ -158,9 +162,9 @@ def _convolve(x: Tensor, numbers: Sequence[Tensor], filters: Tensor, output: Ten
     # Nine numbers are rounded before they are added: too coarse in eight bits.
     exact = x.dtype if x.dtype == torch.float16 else torch.float32
     products = x.new_empty((rows, 9 * outs), dtype=exact)
-    tile_products = min(128, triton.next_power_of_2(max(16, 9 * outs)))
+    tile_products = triton.next_power_of_2(max(16, 9 * outs))
     tile_rows = 128 if rows >= 2**14 else 64
-    project[(triton.cdiv(rows, tile_rows), triton.cdiv(9 * outs, tile_products))](
+    project[(triton.cdiv(rows, tile_rows),)](
         x,
         *numbers,
         filters,

@@ -59,7 +59,7 @@ def project(
     """Write what each pixel gives to its outputs by each of the nine taps: outputs by tap."""
     ins, x_row, outs = in_vectors * in_vector, x_vectors * in_vector, out_vectors * out_vector
     row = tl.program_id(0) * tile_rows + tl.arange(0, tile_rows)
-    product = tl.program_id(1) * tile_products + tl.arange(0, tile_products)
+    product = tl.arange(0, tile_products)
     wanted = product < 9 * outs
     filter_row = (product % outs) * 9 + product // outs
     total = tl.zeros([tile_rows, tile_products], tl.float32)
@@ -169,7 +169,7 @@ def look_back(
         inside = (row < rows)[:, None] & real[None, :]
         value = tl.load(x + row[:, None] * x_row + channel[None, :], mask=inside, other=0.0)
         value = value.to(tl.float32) - centre[None, :]
-        exact = value * factor[None, :] + shift[None, :]
+        exact = tl.where(inside, value * factor[None, :] + shift[None, :], 0.0)
         open_ = tl.where(exact < 0, 0.0, exact)  # a maximum would swallow NaN
         learned = tl.dot(tl.trans(seen), open_.to(seen.dtype), learned)
         back = tl.dot(seen, factors)

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 import triton
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from triprune.learning.kernels.norm_passes import (
     normalise_rows,
@@ -83,7 +84,10 @@ class _Normalise(torch.autograd.Function):
         return output
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> Any:
+    @once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *slopes: Tensor
+    ) -> Any:
         x, output, weight, bias, *statistics = ctx.saved_tensors
         given = slopes[0].contiguous(memory_format=torch.channels_last)
         slope_x = torch.empty_like(x)

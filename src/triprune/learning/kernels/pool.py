@@ -13,6 +13,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from triprune.learning.kernels.compiling import kernel
 from triprune.learning.kernels.tiling import in_nhwc, tile_of, vector_of
@@ -96,7 +97,10 @@ class _Halve(torch.autograd.Function):
         return _written(_halve, x, (height // 2, width // 2))
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> Any:
+    @once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *slopes: Tensor
+    ) -> Any:
         given = slopes[0].contiguous(memory_format=torch.channels_last)
         return _written(_spread, given, ctx.size)
 
