@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -160,7 +161,8 @@ def test_a_real_ctrl_c_stops_cleanly_and_the_same_command_goes_on(triprune, fini
     environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     options = {"cwd": home, "env": environment, "text": True}
     pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL}
-    with subprocess.Popen(command, **pipes, **options) as process:
+    listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's jobs may not
+    with subprocess.Popen(command, **pipes, **options, preexec_fn=listen) as process:
         assert "reading the data" in process.stderr.readline()
         assert "epoch 1/1" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
