@@ -23,7 +23,7 @@ from triprune.errors import first_line
 from triprune.learning.following import NotFollowedError, graph_of, require_same
 from triprune.learning.low_copies import LowCopies
 from triprune.learning.memory import out_of_memory
-from triprune.learning.own_layers import OwnConv, OwnDense, OwnNorm, OwnPool
+from triprune.learning.own_layers import OwnConv, OwnDense, OwnLayer, OwnNorm, OwnPool
 from triprune.learning.precision import product_format, switches
 from triprune.learning.recipe import Recipe
 
@@ -153,7 +153,7 @@ def with_own_kernels(model: nn.Module, example: Tensor) -> fx.GraphModule:
     following.delete_all_unused_submodules()
     require_same(model, following, example)
     for each in following.modules():
-        if isinstance(each, (OwnNorm, OwnConv, OwnDense, OwnPool)):
+        if isinstance(each, OwnLayer):
             each.active = example.is_cuda
     return following
 

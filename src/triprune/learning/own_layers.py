@@ -14,14 +14,19 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 
-class OwnNorm(nn.Module):
+class OwnLayer(nn.Module):
+    """What kernels compute once it is active."""
+
+    active = False
+
+
+class OwnNorm(OwnLayer):
     """A batch norm, plus a residual if one is given, behind a ReLU if so asked."""
 
     def __init__(self, norm: nn.BatchNorm2d, *, rectified: bool) -> None:
         super().__init__()
         self.norm = norm
         self.rectified = rectified
-        self.active = False
 
     def forward(self, x: Tensor, residual: Any = None) -> Tensor:
         """Compute both in as few kernels as can be, or as PyTorch does."""
@@ -53,13 +58,12 @@ class OwnNorm(nn.Module):
         return _norm_kernels().Norm(norm.running_mean, norm.running_var, norm.momentum, norm.eps)
 
 
-class OwnConv(nn.Module):
+class OwnConv(OwnLayer):
     """A convolution, by the kernels where it is one of those that they are for."""
 
     def __init__(self, conv: nn.Conv2d) -> None:
         super().__init__()
         self.conv = conv
-        self.active = False
 
     def forward(self, x: Tensor) -> Tensor:
         """Convolve by the kernels, or as PyTorch does."""
@@ -77,13 +81,12 @@ class OwnConv(nn.Module):
         return _conv_kernels().convolve(x, self.conv.weight)
 
 
-class OwnPool(nn.Module):
+class OwnPool(OwnLayer):
     """The mean of every 2×2 pixels."""
 
     def __init__(self, pool: nn.AvgPool2d) -> None:
         super().__init__()
         self.pool = pool
-        self.active = False
 
     def forward(self, x: Tensor) -> Tensor:
         """Take the means by the kernels, or as PyTorch does."""
@@ -106,14 +109,13 @@ def _halves(pool: nn.AvgPool2d) -> bool:
     )
 
 
-class OwnDense(nn.Module):
+class OwnDense(OwnLayer):
     """Densely connected layers: each sets its convolution of all channels so far behind them."""
 
     def __init__(self, layers: Sequence[tuple[OwnNorm, OwnConv]]) -> None:
         super().__init__()
         self.norms = nn.ModuleList([norm for norm, _ in layers])
         self.convs = nn.ModuleList([conv for _, conv in layers])
-        self.active = False
 
     def forward(self, x: Tensor) -> Tensor:
         """Compute the block in one tensor, or as PyTorch does."""

@@ -107,10 +107,9 @@ def _grown(coupling: Coupling, stay: Mask, multiple: int) -> Mask:
         own = np.flatnonzero(coupling.group_of == number)
         gone = own[~stay[own]]
         kept = int(stay[own].sum())
-        within_reach = [
-            missing for size in (multiple, multiple // 2) if (missing := -kept % size) <= len(gone)
-        ]
-        more[gone[: within_reach[0] if within_reach else 0]] = True
+        missing = (-kept % size for size in (multiple, multiple // 2))
+        within_reach = next((count for count in missing if count <= len(gone)), 0)
+        more[gone[:within_reach]] = True
     return more
 
 

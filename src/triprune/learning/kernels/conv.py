@@ -8,7 +8,6 @@ are. Refuses other strides, paddings, groups and layouts, and fp32.
 # pyright: reportIndexIssue=false, reportCallIssue=false, reportArgumentType=false
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -22,7 +21,6 @@ from triprune.learning.kernels.tiling import (
     LARGEST,
     in_nhwc,
     new_image,
-    row_of,
     tile_of,
     vector_of,
 )
@@ -53,7 +51,6 @@ def _convolve(
     width,
     in_vectors,
     out_vectors,
-    row_vectors,
     turned: tl.constexpr,
     in_vector: tl.constexpr,
     out_vector: tl.constexpr,
@@ -81,7 +78,7 @@ def _convolve(
         values = tl.load(x + place, mask=seen[:, None] & (channel < ins)[None, :], other=0.0)
         factors = _weights(weight, tap, channel, out_channel, ins, outs, turned)
         total = tl.dot(values, factors, total)
-    place = row[:, None] * (row_vectors * out_vector) + out_channel[None, :]
+    place = row[:, None] * outs + out_channel[None, :]
     wanted = (row < rows)[:, None] & (out_channel < outs)[None, :]
     tl.store(output + place, total.to(output.dtype.element_ty), mask=wanted)
 
@@ -181,9 +178,7 @@ class _Convolve(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
-        output = new_image(x, weight.shape[0])
-        convolve_into(output, x, weight, turned=False)
-        return output
+        return _convolved(x, weight, weight.shape[0], turned=False)
 
     @staticmethod
     @once_differentiable
@@ -193,22 +188,17 @@ class _Convolve(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         given = slopes[0].contiguous(memory_format=torch.channels_last)
         back, learned = ctx.needs_input_grad
-        slope = new_image(x, x.shape[1]) if back else None
-        if slope is not None:
-            convolve_into(slope, given, weight, turned=True)
-        return slope, correlated(x, given, weight) if learned else None
+        slope = _convolved(given, weight, x.shape[1], turned=True) if back else None
+        return slope, _correlated(x, given, weight) if learned else None
 
 
-def convolve_into(output: Tensor, x: Tensor, weight: Tensor, *, turned: bool) -> None:
-    """Write the convolution of ``x``; ``turned``, of outputs' gradients, those of the inputs.
-
-    ``output`` may be some of a larger tensor's channels.
-    """
+def _convolved(x: Tensor, weight: Tensor, outs: int, *, turned: bool) -> Tensor:
+    """Return the convolution of ``x``; ``turned``, of outputs' gradients, those of the inputs."""
     images, ins, height, width = x.shape
-    outs, row = output.shape[1], row_of(output)
-    in_vector, out_vector = vector_of(ins), vector_of(math.gcd(outs, row))
+    output = new_image(x, outs)
+    in_vector, out_vector = vector_of(ins), vector_of(outs)
     rows, tile_out = images * height * width, tile_of(outs)
-    tile_rows = 64 if tile_out == 64 and ins > 16 else 128
+    tile_rows = 64 if tile_out == 64 else 128
     _convolve[(triton.cdiv(rows, tile_rows), triton.cdiv(outs, tile_out))](
         x,
         weight,
@@ -218,7 +208,6 @@ def convolve_into(output: Tensor, x: Tensor, weight: Tensor, *, turned: bool) ->
         width,
         ins // in_vector,
         outs // out_vector,
-        row // out_vector,
         turned=turned,
         in_vector=in_vector,
         out_vector=out_vector,
@@ -228,6 +217,7 @@ def convolve_into(output: Tensor, x: Tensor, weight: Tensor, *, turned: bool) ->
         num_warps=_warps(ins, tile_out),
         num_stages=3,
     )
+    return output
 
 
 def _warps(ins: int, tile_out: int) -> int:
@@ -237,7 +227,7 @@ def _warps(ins: int, tile_out: int) -> int:
     return 2 if ins <= 64 else 8
 
 
-def correlated(x: Tensor, given: Tensor, weight: Tensor) -> Tensor:
+def _correlated(x: Tensor, given: Tensor, weight: Tensor) -> Tensor:
     """Return the gradient of the weights."""
     images, ins, height, width = x.shape
     outs, rows, tile_rows = given.shape[1], images * height * width, 64

@@ -143,7 +143,7 @@ def normalised(
         mean,
         scatter,
         output,
-        *tiles.sizes,
+        *tiles.sizes[:2],
         norm.momentum,
         norm.eps,
         added=residual is not None,
@@ -164,7 +164,7 @@ def scaled(
 ) -> Tensor:
     """Return the batch norm of ``x`` in evaluation, plus ``residual``; no gradients come of it."""
     channels = x.shape[1]
-    tiles = _Tiles(x.numel() // channels, channels, row_of(x), channels, 0)
+    tiles = _Tiles(x.numel() // channels, channels, channels, channels, 0)
     output = new_image(x, channels)
     with torch.cuda.device_of(x):
         scale_rows[tiles.users](
@@ -174,7 +174,7 @@ def scaled(
             norm.running_mean,
             norm.running_var,
             output,
-            *tiles.sizes[:-1],
+            *tiles.sizes[:2],
             norm.eps,
             added=residual is not None,
             rectified=rectified,
@@ -248,7 +248,7 @@ def sent_back(
         slope_x,
         slope_weight,
         slope_bias,
-        *tiles.sizes[:-1],
+        *tiles.sizes[:3],
         rectified=rectified,
         adds=adds,
         parts=sums.shape[0],

@@ -134,7 +134,6 @@ def shift_rows(
     channel,
     rows,
     channels,
-    x_row,
     added: tl.constexpr,
     rectified: tl.constexpr,
     tile_rows: tl.constexpr,
@@ -146,8 +145,7 @@ def shift_rows(
     row = tl.program_id(0) * tile_rows + tl.arange(0, tile_rows)
     inside = (row < rows)[:, None] & real[None, :]
     here = row[:, None] * channels + channel[None, :]
-    there = x + row[:, None] * x_row + channel[None, :]
-    value = tl.load(there, mask=inside, other=0.0).to(tl.float32)
+    value = tl.load(x + here, mask=inside, other=0.0).to(tl.float32)
     value = (value - centre[None, :]) * factor[None, :] + shift[None, :]
     if added:
         value += tl.load(residual + here, mask=inside, other=0.0).to(tl.float32)
@@ -170,8 +168,6 @@ def normalise_rows(
     output,
     rows,
     vectors,
-    x_vectors,
-    sum_vectors,
     momentum,
     eps,
     added: tl.constexpr,
@@ -182,10 +178,10 @@ def normalise_rows(
     tile_channels: tl.constexpr,
 ):
     """Normalise these rows, add the residual, rectify; the first program keeps the statistics."""
-    channels, x_row, sum_row = vectors * vector, x_vectors * vector, sum_vectors * vector
+    channels = vectors * vector
     channel = tl.program_id(1) * tile_channels + tl.arange(0, tile_channels)
     real = channel < channels
-    centre, variance = moments(x, sums, rows, sum_row, channel, real, parts)
+    centre, variance = moments(x, sums, rows, channels, channel, real, parts)
     one_over = 1.0 / tl.sqrt(variance + eps)
     if tl.program_id(0) == 0:
         keep(mean, scatter, centre, one_over, channel, real)
@@ -201,7 +197,6 @@ def normalise_rows(
         channel,
         rows,
         channels,
-        x_row,
         added,
         rectified,
         tile_rows,
@@ -219,7 +214,6 @@ def scale_rows(
     output,
     rows,
     vectors,
-    x_vectors,
     eps,
     added: tl.constexpr,
     rectified: tl.constexpr,
@@ -228,7 +222,7 @@ def scale_rows(
     tile_channels: tl.constexpr,
 ):
     """Normalise these rows by the running statistics, add the residual, rectify."""
-    channels, x_row = vectors * vector, x_vectors * vector
+    channels = vectors * vector
     channel = tl.program_id(1) * tile_channels + tl.arange(0, tile_channels)
     real = channel < channels
     centre = tl.load(running_mean + channel, mask=real, other=0.0)
@@ -244,7 +238,6 @@ def scale_rows(
         channel,
         rows,
         channels,
-        x_row,
         added,
         rectified,
         tile_rows,

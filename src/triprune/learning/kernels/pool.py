@@ -1,6 +1,6 @@
 """Owns the mean of every 2×2 pixels, and its gradient, as kernels; needs Triton.
 
-PyTorch's kernels for NHWC take ten times what reading and writing does. Refuses all but NHWC.
+PyTorch's kernels for NHWC take far longer than reading and writing does. Refuses all but NHWC.
 """
 
 # pyright: reportIndexIssue=false, reportCallIssue=false, reportArgumentType=false
@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from triprune.learning.kernels.compiling import kernel
-from triprune.learning.kernels.tiling import in_nhwc, tile_of, vector_of
+from triprune.learning.kernels.tiling import in_nhwc, new_image, tile_of, vector_of
 
 _NUMBERS = 2048  # that a program writes
 
@@ -107,9 +107,8 @@ class _Halve(torch.autograd.Function):
 
 def _written(function: Any, x: Tensor, size: Sequence[int]) -> Tensor:
     """Return what the kernel makes of ``x``, in this size."""
-    images, channels, tall, wide = x.shape
-    kind = {"dtype": x.dtype, "device": x.device}
-    output = torch.empty((images, channels, *size), **kind, memory_format=torch.channels_last)
+    _, channels, tall, wide = x.shape
+    output = new_image(x, channels, size)
     vector, tile = vector_of(channels), tile_of(channels)
     rows, tile_rows = output.numel() // channels, _NUMBERS // tile
     function[(triton.cdiv(rows, tile_rows), triton.cdiv(channels, tile))](

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -19,10 +21,9 @@ def in_nhwc(*tensors: Tensor) -> bool:
     )
 
 
-def new_image(x: Tensor, channels: int) -> Tensor:
-    """Return room for as many pixels as ``x`` has, with so many channels, in NHWC; no view."""
-    images, _, height, width = x.shape
-    shape, kind = (images, channels, height, width), {"dtype": x.dtype, "device": x.device}
+def new_image(x: Tensor, channels: int, size: Sequence[int] | None = None) -> Tensor:
+    """Return room for as many images as ``x`` has, of its size or another, in NHWC; no view."""
+    shape, kind = (len(x), channels, *(size or x.shape[2:])), {"dtype": x.dtype, "device": x.device}
     return torch.empty(shape, **kind, memory_format=torch.channels_last)
 
 
