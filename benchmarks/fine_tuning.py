@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from kept_answers import KeptMemory
 from machine import circumstances
 from study_rows import Row, Study
 from triprune.core.scale import Scale
@@ -74,6 +75,8 @@ def run(case: Case, scale: Scale, rows: Sequence[Row], settings: argparse.Namesp
     distilled = sum(row.tuning.epochs for row in rows if row.recipe.distillation)
     # Copies of one trainer share what the original answered.
     trainer = replace(trainer, watchers=[study], planned_epochs=distilled)
+    if settings.answers is not None:
+        trainer = replace(trainer, memory=KeptMemory(settings.answers))
     pairs = list(zip(rows, tasks, strict=True))
     drive([tuned(replace(trainer, recipe=row.recipe), row, task) for row, task in pairs])
     study.save()
@@ -183,6 +186,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data", help="instead of the config's")
     parser.add_argument("--weights", help="instead of the config's")
     parser.add_argument("--device", help="instead of the config's")
+    parser.add_argument("--answers", type=Path, help="keep a teacher's answers in this folder")
     return parser.parse_args()
 
 

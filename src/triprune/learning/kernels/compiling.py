@@ -13,7 +13,18 @@ from typing import Any
 import triton
 
 _SIZES = (
-    *("rows", "height", "width", "tall", "wide", "channels", "steps", "count", "sum_row"),
+    *(
+        "rows",
+        "height",
+        "width",
+        "tall",
+        "wide",
+        "channels",
+        "steps",
+        "count",
+        "sum_row",
+        "owed_row",
+    ),
     *("vectors", "x_vectors", "sum_vectors", "in_vectors", "out_vectors", "row_vectors"),
 )
 

@@ -235,7 +235,7 @@ def _correlated(x: Tensor, given: Tensor, weight: Tensor) -> Tensor:
     parts = min(_MOST_PARTS, triton.next_power_of_2(max(1, rows // _ROWS_A_PART)))
     tile_out = tile_of(outs)
     tile_in = min(tile_of(ins), _PRODUCTS // tile_out)
-    sums = new_parts(weight, parts)
+    sums = weight.new_empty((parts, weight.numel()), dtype=torch.float32)
     blocks = triton.cdiv(ins, tile_in) * triton.cdiv(outs, tile_out)
     _correlate[(parts, 3, blocks)](
         x,
@@ -255,18 +255,12 @@ def _correlated(x: Tensor, given: Tensor, weight: Tensor) -> Tensor:
         num_warps=4 if tile_out == 64 else 2,
         num_stages=1,
     )
-    return sum_of_parts(sums, weight)
-
-
-def new_parts(weight: Tensor, parts: int) -> Tensor:
-    """Return room for the gradient of ``weight`` over each part of the pixels."""
-    return weight.new_empty((parts, weight.numel()), dtype=torch.float32)
-
-
-def sum_of_parts(sums: Tensor, weight: Tensor) -> Tensor:
-    """Return the gradient of ``weight``: the sum over a power of two of parts."""
-    slope, tile = torch.empty_like(weight), 64
-    _add_parts[(triton.cdiv(weight.numel(), tile),)](
-        sums, slope, weight.numel(), parts=sums.shape[0], tile=tile
-    )
+    slope = torch.empty_like(weight)
+    add_parts(sums, slope)
     return slope
+
+
+def add_parts(sums: Tensor, output: Tensor) -> None:
+    """Write to ``output`` the sum over a power of two of parts."""
+    count, tile = output.numel(), 64
+    _add_parts[(triton.cdiv(count, tile),)](sums, output, count, parts=len(sums), tile=tile)

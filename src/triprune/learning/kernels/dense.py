@@ -20,20 +20,19 @@ import triton
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from triprune.learning.kernels.conv import new_parts, sum_of_parts
-from triprune.learning.kernels.dense_passes import add_taps, look_back, project, settle
-from triprune.learning.kernels.norm import Norm, add_up, new_sums, sent_back
+from triprune.learning.kernels.dense_back import looked_back, places_of, repaid, settled_back
+from triprune.learning.kernels.dense_passes import add_taps, project, settle
+from triprune.learning.kernels.norm import Norm, add_up, new_sums
 from triprune.learning.kernels.tiling import (
     LARGEST,
     in_nhwc,
     new_image,
+    room_for,
     row_of,
     tile_of,
     vector_of,
 )
 
-_PROGRAMS = 256  # that look back, or a few less: two for each processor of an H200
-_MOST_PARTS = 128  # into which they divide the pixels; all are read again to be added up
 _MOST_PRODUCTS = 128  # of a pixel, by taps and outputs: a program holds them all
 
 
@@ -112,22 +111,23 @@ class _DenseBlock(torch.autograd.Function):
         block, *others = ctx.saved_tensors
         layers = len(others) // 5
         parameters, kept = others[: 3 * layers], others[3 * layers :]
-        # Every layer adds to the gradient of all channels before its own, in this one tensor.
+        # Every layer adds to the gradient of all channels before its own, in this one tensor, and
+        # notes what they owe for being centred; a channel pays when its gradient is asked for.
         slope = slopes[0].clone(memory_format=torch.channels_last)
+        owed = block.new_zeros((3, block.shape[1]), dtype=torch.float32)
+        places = places_of(block)
         channels, learned = block.shape[1], list[Tensor]()
         rows = zip(*_by_kind(parameters), kept[::2], kept[1::2], strict=True)
         for weight, bias, filters, *statistics in reversed(list(rows)):
             own = slice(channels - filters.shape[0], channels)
-            given = slope[:, own].contiguous(memory_format=torch.channels_last)
+            given = repaid(slope[:, own], block[:, own], owed[:, own], border=1)
             channels = own.start
-            seen, affine = block[:, :channels], (weight, bias)
-            back, sums, learned_filters = _looked_back(seen, (*statistics, *affine), filters, given)
-            before = slope[:, :channels]
-            learned_affine = sent_back(
-                seen, back, affine, statistics, sums, before, rectified=False, adds=True
-            )
-            learned[:0] = [*learned_affine, learned_filters]
-        return slope[:, :channels], None, *learned
+            seen, before = block[:, :channels], slope[:, :channels]
+            numbers = *statistics, weight, bias
+            sums, found = looked_back(seen, numbers, filters, (given, places), before)
+            learned[:0] = [*settled_back(sums, numbers, owed, len(places)), found]
+        seen = slice(0, channels)
+        return repaid(slope[:, seen], block[:, seen], owed[:, seen], border=0), None, *learned
 
 
 def _settled(x: Tensor, sums: Tensor, norm: Norm) -> tuple[Tensor, Tensor]:
@@ -162,7 +162,6 @@ def _convolve(x: Tensor, numbers: Sequence[Tensor], filters: Tensor, output: Ten
     # Nine numbers are rounded before they are added: too coarse in eight bits.
     exact = x.dtype if x.dtype == torch.float16 else torch.float32
     products = x.new_empty((rows, 9 * outs), dtype=exact)
-    tile_products = triton.next_power_of_2(max(16, 9 * outs))
     tile_rows = 128 if rows >= 2**14 else 64
     project[(triton.cdiv(rows, tile_rows),)](
         x,
@@ -177,7 +176,7 @@ def _convolve(x: Tensor, numbers: Sequence[Tensor], filters: Tensor, output: Ten
         out_vector=out_vector,
         tile_rows=tile_rows,
         tile_in=tile_of(ins),
-        tile_products=tile_products,
+        tile_products=room_for(9 * outs),
         num_warps=4,
         num_stages=3,
     )
@@ -194,46 +193,6 @@ def _convolve(x: Tensor, numbers: Sequence[Tensor], filters: Tensor, output: Ten
         tile_rows=tile_rows,
         tile_out=tile_out,
     )
-
-
-def _looked_back(
-    x: Tensor, numbers: Sequence[Tensor], filters: Tensor, given: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradient behind the ReLU, its sums for the norm, and that of the filters."""
-    images, ins, height, width = x.shape
-    outs, rows, tile_rows = filters.shape[0], images * height * width, 64
-    in_vector = vector_of(math.gcd(ins, row_of(x)))
-    tile_products = triton.next_power_of_2(max(16, 9 * outs))
-    tile_in = 32 if ins > 16 else 16
-    blocks = triton.cdiv(ins, tile_in)
-    parts = min(_MOST_PARTS, _PROGRAMS // blocks, triton.cdiv(rows, tile_rows))
-    parts = 1 << max(0, parts.bit_length() - 1)  # a power of two
-    slope, products = new_image(x, ins), new_parts(filters, parts)
-    sums = x.new_empty((parts, 2, ins), dtype=torch.float32)
-    look_back[(parts, blocks)](
-        x,
-        *numbers,
-        filters,
-        given,
-        slope,
-        sums,
-        products,
-        rows,
-        height,
-        width,
-        ins // in_vector,
-        row_of(x) // in_vector,
-        triton.cdiv(triton.cdiv(rows, parts), tile_rows),
-        outs=outs,
-        in_vector=in_vector,
-        tile_rows=tile_rows,
-        tile_in=tile_in,
-        tile_products=tile_products,
-        num_warps=8,
-        num_stages=2,
-        maxnreg=128,  # two programs fit in a processor then
-    )
-    return slope, sums, sum_of_parts(products, filters)
 
 
 def _by_kind(tensors: Sequence[Tensor]) -> tuple[Sequence[Tensor], ...]:

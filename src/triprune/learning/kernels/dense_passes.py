@@ -1,4 +1,4 @@
-"""Owns the passes of a densely connected layer over a tensor's rows, as kernels in Triton.
+"""Owns a densely connected layer's passes over a tensor's rows, as kernels in Triton.
 
 A layer has many inputs and few outputs, so that reading the inputs is what takes time. Each pass
 reads them once, and normalises and rectifies them as it does: that tensor is never written. What
@@ -112,73 +112,3 @@ def add_taps(
     place = output + row[:, None] * (row_vectors * out_vector) + channel[None, :]
     wanted = (row < rows)[:, None] & real[None, :]
     tl.store(place, total.to(output.dtype.element_ty), mask=wanted)
-
-
-@kernel
-def look_back(
-    x,
-    mean,
-    scatter,
-    weight,
-    bias,
-    filters,
-    given,
-    slope,
-    sums,
-    products,
-    rows,
-    height,
-    width,
-    in_vectors,
-    x_vectors,
-    steps,
-    outs: tl.constexpr,
-    in_vector: tl.constexpr,
-    tile_rows: tl.constexpr,
-    tile_in: tl.constexpr,
-    tile_products: tl.constexpr,
-):
-    """Write the gradient behind the ReLU for this part of the pixels.
-
-    Add up what the norm's gradient needs, as ``sum_columns`` does, and the gradient of the filters.
-    """
-    part, ins, x_row = tl.program_id(0), in_vectors * in_vector, x_vectors * in_vector
-    channel = tl.program_id(1) * tile_in + tl.arange(0, tile_in)
-    real = channel < ins
-    product = tl.arange(0, tile_products)
-    tap, output = product // outs, product % outs
-    below, right = tap // 3 - 1, tap % 3 - 1  # of the output lies what this tap sees
-    centre = tl.load(mean + channel, mask=real, other=0.0)
-    one_over = tl.load(scatter + channel, mask=real, other=0.0)
-    factor = one_over * tl.load(weight + channel, mask=real, other=0.0)
-    shift = tl.load(bias + channel, mask=real, other=0.0)
-    where = (output * 9 + tap)[:, None] * ins + channel[None, :]
-    wanted = (tap < 9)[:, None] & real[None, :]
-    factors = tl.load(filters + where, mask=wanted, other=0.0)
-    first = tl.zeros([tile_rows, tile_in], tl.float32)
-    second = tl.zeros([tile_rows, tile_in], tl.float32)
-    learned = tl.zeros([tile_products, tile_in], tl.float32)
-    for step in range(0, steps):
-        row = (part * steps + step) * tile_rows + tl.arange(0, tile_rows)
-        above = (row // width % height)[:, None] - below[None, :]
-        beside = (row % width)[:, None] - right[None, :]
-        inside = (row < rows)[:, None] & (tap < 9)[None, :] & (above >= 0) & (above < height)
-        inside = inside & (beside >= 0) & (beside < width)
-        place = (row[:, None] - (below * width + right)[None, :]) * outs + output[None, :]
-        seen = tl.load(given + place, mask=inside, other=0.0)
-        inside = (row < rows)[:, None] & real[None, :]
-        value = tl.load(x + row[:, None] * x_row + channel[None, :], mask=inside, other=0.0)
-        value = value.to(tl.float32) - centre[None, :]
-        exact = tl.where(inside, value * factor[None, :] + shift[None, :], 0.0)
-        open_ = tl.where(exact < 0, 0.0, exact)  # a maximum would swallow NaN
-        learned = tl.dot(tl.trans(seen), open_.to(seen.dtype), learned)
-        back = tl.dot(seen, factors)
-        back = tl.where(exact <= 0, 0.0, back).to(seen.dtype)
-        tl.store(slope + row[:, None] * ins + channel[None, :], back, mask=inside)
-        back = back.to(tl.float32)
-        first += back
-        second += back * value * one_over[None, :]
-    tl.store(products + part * outs * 9 * ins + where, learned, mask=wanted)
-    where = sums + part * 2 * ins + channel
-    tl.store(where, tl.sum(first, 0), mask=real)
-    tl.store(where + ins, tl.sum(second, 0), mask=real)

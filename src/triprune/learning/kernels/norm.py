@@ -215,46 +215,22 @@ def passed_back(
         added=added,
         **tiles.shape,
     )
-    # What was kept is rectified already.
-    learned = sent_back(
-        x, kept, affine, statistics, sums, slope_x, rectified=rectified and not added, adds=False
-    )
-    return kept, *learned
-
-
-def sent_back(
-    x: Tensor,
-    given: Tensor,
-    affine: tuple[Tensor, Tensor],
-    statistics: Sequence[Tensor],
-    sums: Tensor,
-    slope_x: Tensor,
-    *,
-    rectified: bool,
-    adds: bool,
-) -> tuple[Tensor, Tensor]:
-    """Write the gradient of ``x`` by its sums, or add it; return the weight's and the bias's.
-
-    ``slope_x`` is laid out as ``x`` is, and both may be some of a larger tensor's channels.
-    """
-    tiles = _Tiles.of(x, sums)
     slope_weight, slope_bias = (torch.empty_like(each) for each in affine)
     pass_back[tiles.users](
         x,
-        given,
+        kept,
         *affine,
         *statistics,
         sums,
         slope_x,
         slope_weight,
         slope_bias,
-        *tiles.sizes[:3],
-        rectified=rectified,
-        adds=adds,
+        *tiles.sizes[:2],
+        rectified=rectified and not added,  # what was kept is rectified already
         parts=sums.shape[0],
         **tiles.shape,
     )
-    return slope_weight, slope_bias
+    return kept, slope_weight, slope_bias
 
 
 @dataclass(frozen=True, slots=True)

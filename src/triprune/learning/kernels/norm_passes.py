@@ -258,19 +258,14 @@ def pass_back(
     slope_bias,
     rows,
     vectors,
-    x_vectors,
     rectified: tl.constexpr,
-    adds: tl.constexpr,
     vector: tl.constexpr,
     parts: tl.constexpr,
     tile_rows: tl.constexpr,
     tile_channels: tl.constexpr,
 ):
-    """Return these rows' gradient of x; the first program keeps those of weight and bias.
-
-    ``slope_x`` has the rows of x; what it holds is added to where it ``adds``.
-    """
-    channels, x_row = vectors * vector, x_vectors * vector
+    """Write these rows' gradient of x; the first program keeps those of weight and bias."""
+    channels = vectors * vector
     channel = tl.program_id(1) * tile_channels + tl.arange(0, tile_channels)
     real = channel < channels
     total, product = totals(sums, channels, channel, real, parts)
@@ -285,12 +280,9 @@ def pass_back(
     inside = (row < rows)[:, None] & real[None, :]
     place = row[:, None] * channels + channel[None, :]
     slope = tl.load(given + place, mask=inside, other=0.0).to(tl.float32)
-    there = row[:, None] * x_row + channel[None, :]
-    value = tl.load(x + there, mask=inside, other=0.0).to(tl.float32) - centre[None, :]
+    value = tl.load(x + place, mask=inside, other=0.0).to(tl.float32) - centre[None, :]
     if rectified:
         shift = tl.load(bias + channel, mask=real, other=0.0)
         slope = tl.where(value * factor[None, :] + shift[None, :] <= 0, 0.0, slope)
     slope = (slope - common[None, :] - value * along[None, :]) * factor[None, :]
-    if adds:
-        slope += tl.load(slope_x + there, mask=inside, other=0.0).to(tl.float32)
-    tl.store(slope_x + there, slope.to(slope_x.dtype.element_ty), mask=inside)
+    tl.store(slope_x + place, slope.to(slope_x.dtype.element_ty), mask=inside)

@@ -45,3 +45,8 @@ def vector_of(channels: int) -> int:
     A kernel is told the number of such vectors, so that its compiler knows it too.
     """
     return next(size for size in (8, 4, 2, 1) if channels % size == 0)
+
+
+def room_for(numbers: int) -> int:
+    """Return how many numbers a program makes room for: a power of two, enough for a product."""
+    return 1 << (max(16, numbers) - 1).bit_length()
