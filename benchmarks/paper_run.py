@@ -20,6 +20,7 @@ from pathlib import Path
 
 from bundles import pack, unpack
 from kept_answers import KeptMemory
+from kept_kernels import keep_by_source
 from paper_calls import Call, Clock, command_of
 from triprune.core.budget import read_budget
 from triprune.errors import InputError, RunError, RunStoppedError, TripruneError
@@ -46,6 +47,8 @@ def main() -> None:
         return
     if settings.unpack is not None:
         unpack(settings.unpack, RUNS)
+    if settings.kernels is not None:
+        keep_by_source(settings.kernels)
     deadline = Deadline(settings.seconds)
     specs: dict[Path, RunSpec] = {}
     try:
@@ -338,6 +341,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data", help="instead of the config's")
     parser.add_argument("--unpack", type=Path, help="folder of bundles to begin from")
     parser.add_argument("--pack", type=Path, help="folder to write bundles to at the end")
+    parser.add_argument("--kernels", type=Path, help="folder of kernels: compile_ahead.py")
     parser.add_argument("--checkpoint-every", type=int, default=10)
     parser.add_argument("--validate-every", type=int, default=5)
     return parser.parse_args()
