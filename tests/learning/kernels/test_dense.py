@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.nn import functional
@@ -14,6 +16,8 @@ SHAPES = [  # images, channels, grown by, height, width
     (2, 16, (1, 14), 9, 8),  # the fewest and the most
     (2, 136, (12,), 1, 5),  # inputs in several steps
     (33, 12, (8,), 16, 16),  # pixels in several parts and steps, some left over
+    (40, 16, (12, 5), 1, 1),  # nothing but borders beside a pixel
+    (1, 16, (12,), 40, 1),
 ]
 FORMATS = [
     torch.float16,
@@ -37,10 +41,10 @@ def layers_of(draw, channels, grown, low=torch.float16):
         channels += outputs
 
 
-def by_the_textbook(x, layers, running):
-    for layer, kept in zip(layers, running, strict=True):
+def by_the_textbook(x, layers, running, eps=(1e-5,) * 9):
+    for layer, kept, each in zip(layers, running, eps, strict=False):
         weight, bias, filters = layer
-        y = functional.batch_norm(x, *kept, weight, bias, True, 0.1, 1e-5)
+        y = functional.batch_norm(x, *kept, weight, bias, True, 0.1, each)
         x = torch.cat([x, functional.conv2d(y.relu(), filters, padding=1)], 1)
     return x
 
@@ -72,6 +76,54 @@ def test_a_block_and_its_gradients_are_the_textbook_s(draw, shape, low):
     for layer, (mean, variance) in zip(layers, running, strict=True):
         assert error(layer.norm.running_mean, mean) < 1e-3
         assert error(layer.norm.running_var, variance) < 1e-3
+
+
+def test_norms_may_differ_and_weights_be_nothing(draw):
+    x = draw(3, 16, 5, 4, dtype=torch.float16)
+    x[:, 2] = 0.5  # a channel without a variance
+    layers = []
+    for layer, eps in zip(layers_of(draw, 16, (4, 8, 12)), (1e-5, 0.1, 1.0), strict=True):
+        layers.append(replace(layer, norm=replace(layer.norm, eps=eps)))
+        with torch.no_grad():
+            layer.weight[::3] = 0
+            layer.weight[1::3] *= -1
+    inputs = [x.requires_grad_(), *(each for layer in layers for each in layer.parameters)]
+    exact = [each.detach().double().requires_grad_() for each in inputs]
+    threes = [exact[n : n + 3] for n in range(1, len(exact), 3)]
+    z = by_the_textbook(exact[0], threes, [(None, None)] * 3, [e.norm.eps for e in layers])
+    y = dense_block(x, layers)
+    given = draw(*y.shape, dtype=torch.float16)
+    theirs = torch.autograd.grad(z, exact, given.double())
+    for mine, other in zip(torch.autograd.grad(y, inputs, given), theirs, strict=True):
+        assert error(mine, other) < 1e-2
+
+
+def test_gradients_of_other_layouts_and_without_one_of_x_are_the_same(draw):
+    x = draw(2, 16, 4, 4, dtype=torch.float16)
+    layers = list(layers_of(draw, 16, (8, 4)))
+    inputs = [each for layer in layers for each in layer.parameters]
+    given = draw(2, 28, 4, 4, dtype=torch.float16)
+    found = []
+    for learns, layout in ((True, torch.channels_last), (False, torch.contiguous_format)):
+        y = dense_block(x.detach().requires_grad_(learns), layers)
+        found.append(torch.autograd.grad(y, inputs, given.contiguous(memory_format=layout)))
+    assert all(torch.equal(*both) for both in zip(*found, strict=True))
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # of the interpreter
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_what_nobody_reads_may_be_beyond_fp16(draw):
+    """The last outputs owe no norm anything: infinity times nothing is nothing."""
+    x = draw(1, 16, 4, 4, dtype=torch.float16).requires_grad_()
+    (layer,) = layers_of(draw, 16, (8,))
+    with torch.no_grad():
+        layer.filters[3] = 3e4
+    y = dense_block(x, [layer])
+    assert bool(y[:, 19].isinf().any())
+    given = torch.ones_like(y)
+    given[:, 19] = 0
+    slopes = torch.autograd.grad(y, [x, *layer.parameters], given)
+    assert all(bool(each.isfinite().all()) for each in slopes)
 
 
 def test_the_same_numbers_give_the_same_bits(draw):

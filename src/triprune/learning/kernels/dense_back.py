@@ -87,7 +87,7 @@ def settled_back(
 
 
 def repaid(slope: Tensor, x: Tensor, owed: Tensor, *, border: int) -> Tensor:
-    """Return the gradient of ``x`` less what its channels owe, with a border of zeros."""
+    """Return the gradient of ``x`` less what its channels owe, with a ``border`` of zeros."""
     channels, height, width = x.shape[1:]
     output = new_image(x, channels, (height + 2 * border, width + 2 * border))
     rows, tile = output.numel() // channels, tile_of(channels)
@@ -116,4 +116,5 @@ def places_of(x: Tensor) -> Tensor:
     images, _, height, width = x.shape
     rows = images * (height + 2) * (width + 2)
     places = torch.arange(rows, dtype=torch.int32, device=x.device)
-    return places.view(images, height + 2, width + 2)[:, 1:-1, 1:-1].reshape(-1)
+    inner = places.view(images, height + 2, width + 2)[:, 1:-1, 1:-1]
+    return inner.reshape(-1).contiguous()  # of images that are one pixel wide it is a view

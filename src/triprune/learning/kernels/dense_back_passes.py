@@ -2,7 +2,8 @@
 
 A norm takes a level and a part of their values from the gradient of its inputs, both known only
 when all pixels were seen. They are linear, so inputs may owe them: each layer adds to one gradient
-and notes the debt, and a channel's gradient is set right once, when it is asked for. Launches none.
+and notes the debt, and a channel's gradient is set right once, when it is asked for. Until then it
+may be larger than in the end, and in fp16 nothing is larger than 65,504. Launches none.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def look_back(
     first = tl.zeros([tile_rows, tile_in], tl.float32)
     second = tl.zeros([tile_rows, tile_in], tl.float32)
     learned = tl.zeros([tile_products, tile_in], tl.float32)
-    # Said here, the number of stages lets all loads come ahead of their use.
+    # Said here, the number of stages lets all loads of paired channels come ahead of their use.
     for step in tl.range(0, steps, num_stages=stages):  # pyright: ignore[reportGeneralTypeIssues]
         row = (part * steps + step) * tile_rows + tl.arange(0, tile_rows)
         seen = _seen(given, places, row, rows, width, tap, output, outs)
@@ -88,7 +89,7 @@ def _seen(given, places, row, rows, width, tap, output, outs: tl.constexpr):
     An input's pixel gives to the output's pixel that lies opposite of where the tap looks.
     """
     opposite = ((1 - tap // 3) * (width + 2) + 1 - tap % 3) * outs + output
-    # Where there is no pixel any place will do: nothing is made of it.
+    # Where there is no pixel any place will do: its numbers are multiplied by zero.
     place = tl.load(places + row, mask=row < rows, other=width + 3)
     place = given + place[:, None] * outs + opposite[None, :]
     return tl.load(place, mask=(tap < 9)[None, :], other=0.0)
@@ -166,7 +167,8 @@ def repay(
     place = ((image * height + down) * width + across)[:, None] * x_row + channel[None, :]
     value = tl.load(x + place, mask=inside, other=0.0).to(tl.float32) - centre[None, :]
     given = tl.load(slope + place, mask=inside, other=0.0).to(tl.float32)
-    given = tl.where(inside, given - level[None, :] - value * tilt[None, :], 0.0)
+    debt = tl.where((tilt == 0)[None, :], 0.0, value * tilt[None, :])  # nothing, of infinity too
+    given = tl.where(inside, given - level[None, :] - debt, 0.0)
     place = row[:, None] * channels + channel[None, :]
     wanted = (row < rows)[:, None] & real[None, :]
     tl.store(output + place, given.to(output.dtype.element_ty), mask=wanted)

@@ -90,11 +90,10 @@ class _Normalise(torch.autograd.Function):
     ) -> Any:
         x, output, weight, bias, *statistics = ctx.saved_tensors
         given = slopes[0].contiguous(memory_format=torch.channels_last)
-        slope_x = torch.empty_like(x)
-        kept, *learned = passed_back(
-            x, given, output, (weight, bias), statistics, slope_x, rectified=ctx.rectified
+        slope, kept, *learned = passed_back(
+            x, given, output, (weight, bias), statistics, rectified=ctx.rectified
         )
-        return slope_x, kept if ctx.added else None, *learned, None, None
+        return slope, kept if ctx.added else None, *learned, None, None
 
 
 def new_sums(x: Tensor) -> Tensor:
@@ -189,11 +188,10 @@ def passed_back(
     output: Tensor | None,
     affine: tuple[Tensor, Tensor],
     statistics: Sequence[Tensor],
-    slope_x: Tensor,
     *,
     rectified: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Write the gradient of ``x``; return the residual's, the weight's and the bias's.
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the gradients of ``x``, of the residual, the weight and the bias.
 
     ``output`` is what came out where a residual was added before a ReLU.
     """
@@ -215,14 +213,14 @@ def passed_back(
         added=added,
         **tiles.shape,
     )
-    slope_weight, slope_bias = (torch.empty_like(each) for each in affine)
+    slope, slope_weight, slope_bias = (torch.empty_like(each) for each in (x, *affine))
     pass_back[tiles.users](
         x,
         kept,
         *affine,
         *statistics,
         sums,
-        slope_x,
+        slope,
         slope_weight,
         slope_bias,
         *tiles.sizes[:2],
@@ -230,7 +228,7 @@ def passed_back(
         parts=sums.shape[0],
         **tiles.shape,
     )
-    return kept, slope_weight, slope_bias
+    return slope, kept, slope_weight, slope_bias
 
 
 @dataclass(frozen=True, slots=True)
