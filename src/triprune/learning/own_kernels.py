@@ -74,9 +74,9 @@ def trouble(device: torch.device, low: torch.dtype) -> str | None:
 
 def _right(device: torch.device, low: torch.dtype) -> bool:
     """Whether what our kernels do, and all their gradients, are torch's, but rounded."""
-    image = _drawn((2, 72, 6, 4), device, low).requires_grad_()  # inputs in several steps
-    convs = [_conv(*sides, device, low) for sides in ((72, 8), (72, 12), (84, 12))]
-    norms = [nn.BatchNorm2d(channels, device=device) for channels in (72, 72, 84)]
+    image = _drawn((2, 40, 6, 4), device, low).requires_grad_()  # inputs in several steps
+    convs = [_conv(*sides, device, low) for sides in ((40, 8), (40, 12), (52, 12))]
+    norms = [nn.BatchNorm2d(channels, device=device) for channels in (40, 40, 52)]
     inputs = [image, *(each for layer in (*convs, *norms) for each in layer.parameters())]
     learning = [_alike(*pair, inputs, _ALIKE[low]) for pair in _both(image, norms, convs)]
     for norm in norms:

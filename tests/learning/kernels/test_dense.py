@@ -15,7 +15,7 @@ SHAPES = [  # images, channels, grown by, height, width
     (1, 40, (12,), 7, 3),
     (2, 16, (1, 14), 9, 8),  # the fewest and the most
     (2, 136, (12,), 1, 5),  # inputs in several steps
-    (33, 12, (8,), 16, 16),  # pixels in several parts and steps, some left over
+    (9, 12, (8,), 16, 16),  # pixels in several parts and steps, some left over
     (40, 16, (12, 5), 1, 1),  # nothing but borders beside a pixel
     (1, 16, (12,), 40, 1),
 ]
