@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import itertools
 import time
 from pathlib import Path
 from typing import Any
@@ -21,29 +22,33 @@ import torch
 from torch import nn
 
 from kept_kernels import keep_by_source
+from scales import read_scale
 from triprune.core.scale import Scale
+from triprune.errors import TripruneError
 from triprune.learning.low_copies import LowCopies
 from triprune.learning.models import build_model
 from triprune.learning.own_kernels import with_own_kernels
 from triprune.learning.own_layers import OwnLayer
 from triprune.network.pruning import prune
 from triprune.network.widening import widening_of
+from triprune.run.widths import suiting_multiple
 
 SIDE = 32  # pixels of an image at full resolution
-MULTIPLE = 8  # of channels, at which narrow models train on a GPU
 
 
 def main() -> None:
     settings = parse()
     keep_by_source(settings.out)
     compiled = compile_instead_of_launching(settings.capability)
-    for name in settings.models:
-        for scale in settings.scale:
+    try:
+        scales = {text: read_scale(text) for text in settings.scale}
+        for name, (text, scale) in itertools.product(settings.models, scales.items()):
             begun, before = time.monotonic(), len(compiled)
             run_once(name, scale, settings.batch)
-            spent = time.monotonic() - begun
-            told = f"{name} at {','.join(f'{each:g}' for each in scale)}"
-            print(f"{told}: {len(compiled) - before} kernels in {spent:.1f} s", flush=True)
+            told = f"{len(compiled) - before} kernels in {time.monotonic() - begun:.1f} s"
+            print(f"{name} at {text}: {told}", flush=True)
+    except TripruneError as error:
+        raise SystemExit(f"{error}") from error
     print(f"{len(compiled)} kernels for compute capability {settings.capability}: {settings.out}")
 
 
@@ -109,18 +114,14 @@ def cut(model: nn.Module, scale: Scale) -> nn.Module:
     if scale.depth == scale.width == 1.0:
         return model
     small, plan = prune(model, scale, example_input=torch.zeros(1, 3, SIDE, SIDE))
-    widening = widening_of(model, plan, MULTIPLE)
+    widening = widening_of(model, plan, suiting_multiple(torch.device("cuda"), "fp16"))
     return small if widening is None else widening.widened(small.state_dict())
-
-
-def read_scale(text: str) -> Scale:
-    return Scale(*map(float, text.split(",")))
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("models", nargs="+", help="as --model of triprune run")
-    parser.add_argument("--scale", nargs="+", type=read_scale, default=[Scale(1.0, 1.0, 1.0)])
+    parser.add_argument("--scale", nargs="+", default=["1,1,1"], help="kept depth,width,resolution")
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--capability", type=int, default=90, help="90 is an H100 or H200")
     parser.add_argument("--out", type=Path, required=True, help="folder to keep the kernels in")

@@ -26,6 +26,7 @@ from torch import nn
 
 from kept_answers import KeptMemory
 from machine import circumstances
+from scales import read_scale
 from study_rows import Row, Study
 from triprune.core.scale import Scale
 from triprune.errors import InputError, RunStoppedError, TrainingError, TripruneError
@@ -115,17 +116,6 @@ def tuned(trainer: ImageTrainer, row: Row, task: Task) -> Work[None]:
         return
     except TrainingError as error:
         row.error = f"{error}"
-
-
-def read_scale(text: str) -> Scale:
-    """Return the scale written as three kept fractions: depth, width and resolution."""
-    try:
-        depth, width, resolution = map(float, text.split(","))
-    except ValueError as error:
-        raise InputError(
-            f"the scale {text!r}", "it is no three numbers", "give them as 0.78,0.82,0.97"
-        ) from error
-    return Scale(depth, width, resolution)
 
 
 def read_spec(settings: argparse.Namespace) -> RunSpec:

@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from triprune.files import write_atomically
+
 
 def keep_by_source(folder: Path) -> None:
     """Let Triton keep what it compiles in ``folder``, by a kernel's source, options and device.
@@ -39,4 +41,4 @@ def _put_right(group: Path) -> None:
     names = json.loads(group.read_text())["child_paths"]
     here = {name: str(group.with_name(name)) for name in names}
     if here != names:
-        group.write_text(json.dumps({"child_paths": here}))
+        write_atomically(group, json.dumps({"child_paths": here}))

@@ -41,8 +41,8 @@ def layers_of(draw, channels, grown, low=torch.float16):
         channels += outputs
 
 
-def by_the_textbook(x, layers, running, eps=(1e-5,) * 9):
-    for layer, kept, each in zip(layers, running, eps, strict=False):
+def by_the_textbook(x, layers, running, eps=None):
+    for layer, kept, each in zip(layers, running, eps or [1e-5] * len(layers), strict=True):
         weight, bias, filters = layer
         y = functional.batch_norm(x, *kept, weight, bias, True, 0.1, each)
         x = torch.cat([x, functional.conv2d(y.relu(), filters, padding=1)], 1)

@@ -79,8 +79,7 @@ def settled_back(
         rows,
         channels,
         owed.stride(0),
-        parts,
-        most_parts=_MOST_PARTS,
+        parts=parts,
         tile_channels=tile,
     )
     return slope_weight, slope_bias

@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 
 from triprune.learning.kernels.compiling import kernel
+from triprune.learning.kernels.norm_passes import totals
 
 
 @kernel
@@ -107,18 +108,13 @@ def settle_back(
     rows,
     channels,
     owed_row,
-    count,
-    most_parts: tl.constexpr,
+    parts: tl.constexpr,
     tile_channels: tl.constexpr,
 ):
     """Write the gradients of a norm's parameters, and note what its inputs now owe."""
     channel = tl.program_id(0) * tile_channels + tl.arange(0, tile_channels)
     real = channel < channels
-    part = tl.arange(0, most_parts)
-    where = sums + part[:, None] * 2 * channels + channel[None, :]
-    inside = (part < count)[:, None] & real[None, :]
-    level = tl.sum(tl.load(where, mask=inside, other=0.0), 0)
-    tilt = tl.sum(tl.load(where + channels, mask=inside, other=0.0), 0)
+    level, tilt = totals(sums, channels, channel, real, parts)
     tl.store(slope_bias + channel, level, mask=real)
     tl.store(slope_weight + channel, tilt, mask=real)
     one_over = tl.load(scatter + channel, mask=real, other=0.0)

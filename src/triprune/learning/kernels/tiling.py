@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+import triton
 from torch import Tensor
 
 _MOST_IDLE = 1.25  # channels that programs make room for, over those that are there
@@ -49,4 +50,4 @@ def vector_of(channels: int) -> int:
 
 def room_for(numbers: int) -> int:
     """Return how many numbers a program makes room for: a power of two, enough for a product."""
-    return 1 << (max(16, numbers) - 1).bit_length()
+    return triton.next_power_of_2(max(16, numbers))
