@@ -145,6 +145,16 @@ def regret(run: dict[str, Any], judge: dict[str, Any]) -> float | None:
     return 100 * (predictor(Scale(*theirs)) - predictor(Scale(*ours)))
 
 
+def borrowed(runs: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Return the runs that were given the observations of one before them, and whose they are."""
+    found: dict[str, str] = {}
+    for place, run in enumerate(runs):
+        for other in runs[:place]:
+            if run["observations"] and run["observations"] == other["observations"]:
+                found.setdefault(run["name"], other["name"])
+    return found
+
+
 def search_epochs(run: dict[str, Any]) -> int:
     """Return the epochs spent on the chains so far."""
     return sum(each["epochs"] for each in run["observations"])
@@ -159,3 +169,8 @@ def mean_and_spread(scores: Sequence[float]) -> str:
     """Return percent with two digits; ± the standard deviation where there are several."""
     spread = f" ± {100 * stdev(scores):.2f}" if len(scores) > 1 else ""
     return f"{100 * fmean(scores):.2f}{spread}"
+
+
+def scale(kept: Sequence[float]) -> str:
+    """Return the kept depth, width and resolution as they stand in tables."""
+    return " / ".join(f"{each:.2f}" for each in kept)

@@ -11,18 +11,20 @@ from paper_numbers import (
     PAPER_SEARCH_EPOCHS,
     SPENDS,
     Lead,
+    borrowed,
     drop,
     forecasts,
-    joint_choice,
     lead,
     mean_and_spread,
     measured_budgets,
     published,
-    regret,
     row_of,
+    scale,
     search_epochs,
     seconds_of,
 )
+from paper_study import studies
+from triprune.learning.recipe import Recipe
 
 INTRO = """# CIFAR-10: depth, width and resolution together
 
@@ -32,9 +34,9 @@ images that nothing was chosen by; ± is the standard deviation over the seeds o
 fine-tuning. *Joint* spends the budget on all three axes, the others on one alone. The paper is
 Wang et al. 2021, Table 1; it names no validation images.
 
-The original is one training. The pruned models are trained on from it, with it as their teacher,
-and the original is not: where they lose nothing, that further training has its part in it. Joint
-and single axes are trained alike.
+The original is one training. The pruned models are trained on from it, with it as their teacher
+where a run does not say otherwise, and the original is not: where they lose nothing, that further
+training has its part in it. Joint and single axes are trained alike.
 """
 NOTHING = "Not measured yet.\n"
 STAGES = ("baseline", "survey", "collect", "choose", "finals", "measure")
@@ -42,15 +44,16 @@ STAGES = ("baseline", "survey", "collect", "choose", "finals", "measure")
 
 def page(runs: list[dict[str, Any]]) -> str:
     """Return the page for the recorded runs."""
-    parts = [INTRO]
-    parts += [run_section(run) for run in runs] or [NOTHING]
-    studied = list(studies(runs))
+    parts, lenders = [INTRO], borrowed(runs)
+    parts += [run_section(run, lenders.get(run["name"])) for run in runs] or [NOTHING]
+    studied = list(studies([run for run in runs if run["name"] not in lenders]))
     if studied:
         parts += ["## Epochs a round\n", *studied]
     return "\n".join(parts)
 
 
-def run_section(run: dict[str, Any]) -> str:
+def run_section(run: dict[str, Any], lender: str | None) -> str:
+    """Return what a run found; ``lender`` is the run whose observations it was given, if any."""
     parts = [f"## {run['name']}\n", about(run)]
     for at in run["budgets"]:
         parts += [f"### Budget {at['budget']:.0%}\n", budget_section(run, at)]
@@ -58,7 +61,13 @@ def run_section(run: dict[str, Any]) -> str:
         parts.append("No final model has been measured yet.\n")
     if len(measured_budgets(run)) > 1:
         parts += ["### All budgets\n", all_budgets(run)]
-    parts += ["### Observations\n", observations(run), "### Cost\n", cost(run)]
+    if lender is None:
+        parts += ["### Observations\n", observations(run)]
+        searched = f"The search took {search_epochs(run)} epochs of fine-tuning; "
+        searched += f"the paper's takes {PAPER_SEARCH_EPOCHS}."
+    else:
+        searched = f"No search: the observations are those of {lender}."
+    parts += ["### Cost\n", cost(run, searched)]
     return "\n".join(parts)
 
 
@@ -84,11 +93,13 @@ def about(run: dict[str, Any]) -> str:
             f"{100 * trained['validation_accuracy']:.2f} % on the other "
             f"{trained['validation_images']:,}"
         )
-    original = run["original"]
+    original, final = run["original"], Recipe.from_mapping(run["settings"]["recipe"])
+    teacher = "beside a teacher" if final.distillation else "without a teacher"
     return (
         f"{run['model']}: {origin}; {original['macs'] / 1e6:.1f} M macs, "
         f"{original['params'] / 1e3:.0f} k params. Fine-tuning: {run['round_epochs']} epochs a "
-        f"round, {run['final_epochs']} at the end.\n"
+        f"round, {run['final_epochs']} at the end, from a rate of "
+        f"{final.fine_tuning(final=True).rate:g} {teacher}.\n"
     )
 
 
@@ -206,11 +217,8 @@ def observations(run: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def cost(run: dict[str, Any]) -> str:
-    lines = [
-        f"The search took {search_epochs(run)} epochs of fine-tuning; the paper's takes "
-        f"{PAPER_SEARCH_EPOCHS}."
-    ]
+def cost(run: dict[str, Any], searched: str) -> str:
+    lines = [searched]
     if run["calls"]:
         spent = [(stage, seconds_of(run, stage)) for stage in STAGES]
         told = ", ".join(f"{stage} {seconds / 60:.1f}" for stage, seconds in spent if seconds)
@@ -223,47 +231,7 @@ def cost(run: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def studies(runs: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a table for every network whose chains were run at several lengths."""
-    alike: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for run in runs:
-        settings = run["settings"]
-        key = run["model"], run["validation"], settings["budget"], settings["rounds"]
-        alike.setdefault((*key, run["original"]["accuracy"]), []).append(run)
-    for group in alike.values():
-        if len({run["round_epochs"] for run in group}) > 1:
-            yield study(sorted(group, key=lambda run: -run["round_epochs"]))
-
-
-def study(group: list[dict[str, Any]]) -> str:
-    longest = group[0]
-    lines = [
-        f"{longest['model']}, one original, chains of different length. The distance is the mean "
-        "absolute difference of the observations from those of the longest; the regret is what the "
-        "choice loses against the longest's own choice, by the longest's predictor. Both in "
-        "points.\n",
-        "| epochs a round | search epochs | minutes | distance | choice d / w / r | regret |",
-        "|---|---|---|---|---|---|",
-    ]
-    for run in group:
-        pairs = zip(run["observations"], longest["observations"], strict=False)
-        gaps = [abs(one["accuracy"] - other["accuracy"]) for one, other in pairs]
-        distance = f"{100 * fmean(gaps):.2f}" if gaps else "–"
-        choice, lost = joint_choice(run), regret(run, longest)
-        lines.append(
-            f"| {run['round_epochs']} | {search_epochs(run)} "
-            f"| {seconds_of(run, 'collect') / 60:.1f} | {distance} "
-            f"| {'–' if choice is None else scale(choice)} "
-            f"| {'–' if lost is None else f'{lost:.2f}'} |"
-        )
-    return "\n".join(lines) + "\n"
-
-
 def hardware(call: dict[str, Any]) -> str:
     facts = call["circumstances"]
     machine = facts.get("gpu") or f"{facts['cpu']}, {facts['threads']} threads"
     return f"{machine}, torch {facts['torch']}, triprune {facts['triprune']}, {facts['date'][:10]}."
-
-
-def scale(kept: Any) -> str:
-    return " / ".join(f"{each:.2f}" for each in kept)

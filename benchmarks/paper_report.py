@@ -15,7 +15,15 @@ from typing import Any
 
 from machine import write_json
 from paper_curves import curves
-from paper_numbers import SPENDS, drop, mean_and_spread, measured_budgets, published, row_of
+from paper_numbers import (
+    SPENDS,
+    drop,
+    lead,
+    mean_and_spread,
+    measured_budgets,
+    published,
+    row_of,
+)
 from paper_page import page
 from paper_record import KIND, record
 from paper_svg import svg
@@ -57,7 +65,7 @@ def write_page(root: Path, *, check: bool) -> None:
 
 
 def pages(root: Path) -> dict[Path, str]:
-    """Return what every generated file must hold."""
+    """Return what every generated file must hold; pictures are of runs with single axes."""
     runs = read_runs(root / "results" / "cifar10")
     readme = root / "README.md"
     before, _, rest = readme.read_text().partition(BEGIN)
@@ -69,7 +77,7 @@ def pages(root: Path) -> dict[Path, str]:
     single, several = by_budgets(runs)
     for run in several:
         found[root / "docs" / "results" / f"{run['name']}.svg"] = curves(run)
-    panels = [(title(run, at), at) for run in single for at in run["budgets"] if at["test"]]
+    panels = [(title(run, at), at) for run in single for at in run["budgets"] if lead(at)]
     if panels:
         found[root / "docs" / "results" / "cifar10.svg"] = svg(panels)
     return found
@@ -98,7 +106,7 @@ def summary(runs: list[dict[str, Any]]) -> str:
         return "No run has been measured yet; [configs/](configs) holds them.\n"
     single, several = by_budgets(runs)
     names = [
-        *(["cifar10"] if any(map(measured_budgets, single)) else []),
+        *(["cifar10"] if any(lead(at) for run in single for at in run["budgets"]) else []),
         *(r["name"] for r in several),
     ]
     pictures = [

@@ -204,6 +204,43 @@ def test_forecasts_are_held_against_what_followed(report, recorded):
     assert "the mean absolute error is 0.60 points" in page
 
 
+def test_a_run_without_single_axes_is_in_the_table_and_not_in_the_picture(
+    report, recorded, tmp_path
+):
+    alone = copy.deepcopy(recorded) | {"name": "cifar10-resnet56-alone"}
+    alone["budgets"][0]["test"]["rows"] = alone["budgets"][0]["test"]["rows"][:2]
+    found = report.pages(root_of(tmp_path, alone))
+    readme = found[tmp_path / "README.md"]
+    assert "| cifar10-resnet56-alone | 50% | 94.00 |" in readme
+    assert "| – | – | – |" in readme
+    assert "svg" not in readme
+    assert not [path for path in found if path.suffix == ".svg"]
+    found = report.pages(root_of(tmp_path, recorded))
+    picture = found[tmp_path / "docs" / "results" / "cifar10.svg"]
+    assert "cifar10-resnet56, 50%" in picture
+    assert "alone" not in picture
+
+
+def test_a_run_that_was_given_observations_says_whose(report, recorded):
+    longer = copy.deepcopy(recorded) | {"name": "cifar10-resnet56-finals160", "final_epochs": 160}
+    gentle = copy.deepcopy(recorded) | {"name": "cifar10-resnet56-gentle"}
+    gentle["settings"]["recipe"] |= {"distillation": 0.0, "final_rate": 0.02}
+    page = report.page([recorded, longer, gentle])
+    assert page.count("### Observations") == 1
+    assert page.count("The search took") == 1
+    assert page.count("No search: the observations are those of cifar10-resnet56.") == 2
+    assert "80 at the end, from a rate of 0.02 without a teacher." in page
+    shorter = copy.deepcopy(recorded) | {"name": "cifar10-shorter", "round_epochs": 10}
+    for each in shorter["observations"]:
+        each["epochs"] = 10
+    page = report.page([recorded, longer, shorter])
+    table = page.partition("## Epochs a round")[2]
+    assert [line.split(" ")[1] for line in table.splitlines() if line[:3] in ("| 4", "| 1")] == [
+        "40",
+        "10",
+    ]
+
+
 def test_none_several_and_unfinished_runs(report, recorded, tmp_path):
     root = root_of(tmp_path)
     report.write_page(root, check=False)
