@@ -83,6 +83,17 @@ def forecasts(at: dict[str, Any]) -> list[Forecast]:
     return found
 
 
+def kept_loss(found: Sequence[Forecast], original: float) -> tuple[float, float]:
+    """Return the part of the forecast losses that was found, by least squares, and what it leaves.
+
+    The second number is the mean absolute error of the forecasts with that factor on every loss.
+    """
+    pairs = [(original - each.predicted, original - fmean(each.measured)) for each in found]
+    squares = sum(told**2 for told, _ in pairs)
+    factor = sum(told * lost for told, lost in pairs) / squares if squares else 0.0
+    return factor, fmean(abs(lost - factor * told) for told, lost in pairs)
+
+
 def row_of(at: dict[str, Any], name: str) -> dict[str, Any] | None:
     """Return the line called ``name`` of the test, if there is one."""
     if at["test"] is None:

@@ -202,6 +202,10 @@ def test_forecasts_are_held_against_what_followed(report, recorded):
     assert "rounds of 10 epochs reach; the final fine-tuning has 80" in page
     assert "+1.40 points from their forecasts" in page
     assert "the mean absolute error is 0.60 points" in page
+    told["original"]["accuracy"] = 0.95  # forecast to lose 2 and 5 points, they lose 1.2 and 3
+    page = report.page([told | {"round_epochs": 10, "final_epochs": 80}])
+    assert "lose 0.60 of what was forecast" in page
+    assert "With that factor instead, fitted to them, the error is 0.00 points." in page
 
 
 def test_a_run_without_single_axes_is_in_the_table_and_not_in_the_picture(

@@ -138,7 +138,7 @@ class SealedTest:
         return self.__openings
 
     def open_once_for(self, score: Callable[[ImageSet | ImageStream], Score]) -> Score:
-        """Return ``score`` of the test images; called from ``evaluate_final`` and nowhere else."""
+        """Return ``score`` of the test images; the library asks from ``evaluate_final`` alone."""
         self.__openings += 1
         return score(self.__images)
 
