@@ -156,7 +156,7 @@ def leads(ahead: Lead) -> str:
     if ahead.standard_error is None:
         return f"{text}, by one seed"
     sure = "clear" if ahead.clear else "not clear: other seeds may turn it round"
-    return f"{text}, with a standard error of {ahead.standard_error:.2f} ({sure})"
+    return f"{text}, with a standard error of {ahead.standard_error:.2f} over the seeds ({sure})"
 
 
 def forecast_table(at: dict[str, Any]) -> Iterator[str]:

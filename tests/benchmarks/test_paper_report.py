@@ -170,13 +170,11 @@ def test_a_control_that_wins_and_a_drop_too_large_are_said(report, recorded, tmp
     rows["width"]["accuracies"] = rows["resolution"]["accuracies"] = [0.89, 0.90]
     page = report.page([lost])
     assert "NOT as good as every single axis: -1.50 points against depth, the best of them" in page
-    assert "with a standard error of 0.50 (clear)." in page
+    assert "with a standard error of 0.50 over the seeds (clear)." in page
     rows["joint"]["accuracies"] = [0.91, 0.94]
     page_of_luck = report.page([lost])
     assert "+0.50 points against depth" in page_of_luck
-    assert (
-        "with a standard error of 1.50 (not clear: other seeds may turn it round)" in page_of_luck
-    )
+    assert "error of 1.50 over the seeds (not clear: other seeds may turn it round)" in page_of_luck
     rows["joint"]["accuracies"] = [0.92]
     assert "+0.00 points against depth, the best of them, by one seed." in report.page([lost])
     assert "a drop of at most 0.2 points: NOT met (+3.50)" in page
