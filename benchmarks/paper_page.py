@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
+from paper_noise import noise_section
 from paper_numbers import (
     ALLOWED_DROP,
     PAPER_SEARCH_EPOCHS,
@@ -50,6 +51,9 @@ def page(runs: list[dict[str, Any]]) -> str:
     studied = list(studies([run for run in runs if run["name"] not in lenders]))
     if studied:
         parts += ["## Epochs a round\n", *studied]
+    noise = list(noise_section(runs))
+    if noise:
+        parts += ["## The noise of a training\n", *noise]
     return "\n".join(parts)
 
 

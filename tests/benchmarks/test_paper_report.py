@@ -243,6 +243,26 @@ def test_a_run_that_was_given_observations_says_whose(report, recorded):
     ]
 
 
+def test_the_noise_of_a_training_is_told_by_seeds_and_judges(report, recorded):
+    assert "The noise of a training" not in report.page([recorded])  # it names no judges
+    told = copy.deepcopy(recorded) | {"validation": "test:1000"}
+    (at,) = told["budgets"]
+    for spends, finals in at["finals"].items():
+        predicted = at["choices"][spends]["choice"]["predicted_accuracy"]
+        at["choices"][spends]["choice"]["interval"] = [predicted - 1e-6, predicted + 1e-6]
+        for final, step in zip(finals, (0.004, -0.004), strict=True):
+            final["accuracy"] = predicted + step
+    page = report.page([told])
+    shares = [
+        2 * 0.004**2 * 1000 / (p * (1 - p))
+        for p in (each["choice"]["predicted_accuracy"] for each in at["choices"].values())
+    ]
+    assert f"vary on validation with {sum(shares) / 4:.2f} of the variance" in page
+    assert "(4 models, 8 trainings)" in page
+    # Noiseless observations leave no interval of their own; 1,000 judges leave 0.7 points and more.
+    assert "| cifar10-resnet56 | 50% | 8 | 0 | 8 | 8 |" in page
+
+
 def test_none_several_and_unfinished_runs(report, recorded, tmp_path):
     root = root_of(tmp_path)
     report.write_page(root, check=False)

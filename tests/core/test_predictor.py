@@ -42,6 +42,7 @@ def test_the_round_trip_through_json_is_exact(grid, options):
         {"low": [0.5]},
         {"low": [0.5, 0.5, 1.0]},
         {"noise": math.nan},
+        {"least_noise": math.nan},
         {"freedom": math.inf},
         {"theta": [math.nan] * 7},
         {"observed": None},
@@ -144,3 +145,52 @@ def test_intervals_cover_about_their_level_in_simulation(on_axes, options):
             measured = truth(*point) + noise * generator.standard_normal()
             hits.append(bool(low <= measured <= high))
     assert 0.85 <= np.mean(hits) <= 0.95
+
+
+def plane(d, w, r):
+    return 0.93 - 0.02 * (1 - d) - 0.03 * (1 - w) - 0.05 * (1 - r)
+
+
+@pytest.mark.parametrize("options", [{}, {"degree": 1}, {"link": "root"}])
+def test_no_luck_makes_an_interval_narrower_than_the_images_allow(on_axes, options):
+    """Observations without any noise, each said to be counted on 5,000 images."""
+    lucky, judged = (fit_predictor(on_axes(plane), **options, images=n) for n in (None, 5000))
+    scale = Scale(0.9, 0.9, 1.0)
+    assert judged(scale) == lucky(scale)
+    spread = math.sqrt(0.93 * 0.07 / 5000 / 3)  # a third of the variance of independent images
+    low, high = judged.interval(scale)
+    assert 2 * 1.645 * spread < high - low < 4 * 1.645 * spread
+    assert high - low > 2 * (lucky.interval(scale)[1] - lucky.interval(scale)[0])
+    more = fit_predictor(on_axes(plane), **options, images=80_000).interval(scale)
+    assert more[1] - more[0] < high - low
+    again = Predictor.from_dict(json.loads(json.dumps(judged.to_dict())))
+    assert again.interval(scale) == (low, high)
+
+
+def test_noise_that_shows_counts_where_it_is_more_than_the_images_leave(on_axes):
+    draw = np.random.default_rng(3).normal(0.0, 0.01, 13)
+    noisy = [
+        Observation(o.scale, o.accuracy + e) for o, e in zip(on_axes(plane), draw, strict=True)
+    ]
+    plain, judged = (fit_predictor(noisy, degree=1, images=n) for n in (None, 100_000))
+    assert judged.interval(Scale(0.8, 0.8, 0.8)) == plain.interval(Scale(0.8, 0.8, 0.8))
+
+
+def test_a_predictor_written_before_images_were_counted_is_read(on_axes):
+    predictor = fit_predictor(on_axes(plane), degree=2)
+    values = predictor.to_dict()
+    assert values.pop("least_noise") == 0.0
+    assert Predictor.from_dict(values).interval(Scale()) == predictor.interval(Scale())
+
+
+@pytest.mark.parametrize("images", [0, -5, 2.5, True, "many"])
+def test_images_that_are_no_count_are_refused(on_axes, images):
+    with pytest.raises(InputError, match="not a positive integer"):
+        fit_predictor(on_axes(plane), images=images)
+
+
+def test_images_need_accuracies_that_are_fractions(on_axes):
+    percent = on_axes(lambda *scale: 100 * plane(*scale))
+    with pytest.raises(InputError, match="divide percentages by 100"):
+        fit_predictor(percent, images=5000)
+    assert fit_predictor(percent).least_noise == 0.0

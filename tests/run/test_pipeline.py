@@ -198,6 +198,18 @@ def test_a_network_that_only_resolution_can_shrink():
     assert any(note.startswith("width is left out: ") for note in result.outcome.notes)
 
 
+def test_a_score_that_is_counted_on_few_images_is_known_the_less(small):
+    """The trainer answers without noise; that it counts on 500 images must show all the same."""
+    exact, counted = (
+        compress(small.make(), FakeTrainer(known_accuracy, judges=judges), budget=0.5)
+        for judges in (None, 500)
+    )
+    assert counted.choice.scale == exact.choice.scale
+    low, high = counted.choice.interval
+    assert high - low > 0.01
+    assert high - low > exact.choice.interval[1] - exact.choice.interval[0]
+
+
 class Unused:
     """Stands where a trainer must not be asked to train."""
 

@@ -23,6 +23,9 @@ _MIN_FREEDOM = 0.5
 _PICK_FREEDOM = 2.0
 """A pick leaves at least this many where it can: one is charged for picking, one must remain."""
 
+_TRAINING_SHARE = 1.0 / 3.0
+"""Of the variance of so many independent images: how a score differs from training to training."""
+
 
 def fit_predictor(
     observations: Iterable[Observation],
@@ -31,6 +34,7 @@ def fit_predictor(
     degree: int | Sequence[int] | None = None,
     link: LinkName | None = None,
     ridge: float | None = None,
+    images: int | None = None,
 ) -> Predictor:
     """Fit accuracy as a function of scale.
 
@@ -39,14 +43,31 @@ def fit_predictor(
     Wang et al. 2021, Eq. 7 of that ``rank`` (1) and ``degree`` (3, or one for each axis) on the
     given ``link`` ("identity" or "logit"); ``link="root"`` asks for the additive rival. ``ridge``
     penalises squared coefficients; giving one allows a rank that the data do not identify.
+    ``images`` is how many every accuracy was counted on: however well the observations happen to
+    lie on a curve, intervals are then no narrower than so many judges allow (docs/adr/0105).
     """
     sample = _Sample.of(observations)
+    least = 0.0 if images is None else _training_noise(sample.accuracies, images)
     if rank is None and degree is None and link is None and ridge is None:
         fits = [_Fit.of(sample, candidate) for candidate in _rivals(sample)]
         best, *others = sorted(fits, key=_Fit.rank_key)
-        return best.predictor(sample, charge=1.0, others=others)
+        return best.predictor(sample, least_noise=least, charge=1.0, others=others)
     asked_for = _asked_for(sample, rank, degree, link, ridge)
-    return _Fit.of(sample, asked_for).predictor(sample)
+    return _Fit.of(sample, asked_for).predictor(sample, least_noise=least)
+
+
+def _training_noise(accuracies: Array, images: int) -> float:
+    """Return by how much an accuracy counted on ``images`` differs from training to training."""
+    if not is_count(images, least=1):
+        raise InputError(f"images {images!r}", "it is not a positive integer", "count them")
+    typical = float(np.median(accuracies))
+    if not 0.0 <= typical <= 1.0:
+        raise InputError(
+            f"accuracies counted on {images} images",
+            f"a typical one is {typical:g}, which is no fraction",
+            "divide percentages by 100, or leave images out for any other score",
+        )
+    return float(np.sqrt(_TRAINING_SHARE * typical * (1.0 - typical) / images))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +219,16 @@ class _Fit:
         return self.freedom < _PICK_FREEDOM, self.candidate.leave_one_out or 0.0
 
     def predictor(
-        self, sample: _Sample, *, charge: float = 0.0, others: Sequence[_Fit] = ()
+        self,
+        sample: _Sample,
+        *,
+        least_noise: float,
+        charge: float = 0.0,
+        others: Sequence[_Fit] = (),
     ) -> Predictor:
         freedom = self.freedom - charge
-        scatter = sample.scatter * _link_slope(sample.accuracies, self.candidate.link) ** 2
+        slope = _link_slope(sample.accuracies, self.candidate.link)
+        scatter = sample.scatter * slope**2
         squares = float(sample.weights @ self.problem.residuals(self.theta) ** 2) + scatter
         known = freedom >= _MIN_FREEDOM
         return Predictor(
@@ -213,6 +240,7 @@ class _Fit:
             observed=sample.low,
             highest=sample.high,
             ranking=(self.candidate, *(other.candidate for other in others)),
+            least_noise=slope * least_noise,
         )
 
 

@@ -52,9 +52,9 @@ class Predictor:
     """Accuracy as a function of scale, with what is known of its error.
 
     ``noise`` is the standard deviation of one measurement on the link's scale, estimated with
-    ``freedom`` degrees of freedom; ``ranking`` lists the ways to fit that were compared, best
-    first (one entry when the form was asked for). ``observed`` and ``highest`` are the lowest and
-    the highest observed value of each axis.
+    ``freedom`` degrees of freedom; ``least_noise`` is what it is known to be at least. ``ranking``
+    lists the ways to fit that were compared, best first (one entry when the form was asked for).
+    ``observed`` and ``highest`` are the lowest and the highest observed value of each axis.
     """
 
     candidate: Candidate
@@ -65,6 +65,7 @@ class Predictor:
     observed: tuple[float, float, float]
     ranking: tuple[Candidate, ...]
     highest: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    least_noise: float = 0.0
 
     def __call__(self, scale: Scale) -> float:
         """Return the predicted accuracy at ``scale``."""
@@ -93,13 +94,14 @@ class Predictor:
         if self.freedom <= 0.0:
             return (0.0, 1.0) if is_bounded(link) else (-math.inf, math.inf)
         gradient = jacobian_at(self.form, point)[0]
-        variance = self.noise**2 * (1.0 + float(gradient @ self.covariance @ gradient))
         # Late, so that a machine that only trains needs no scipy.
-        from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs]
+        from scipy.special import ndtri, stdtrit  # pyright: ignore[reportMissingTypeStubs]
 
         quantile = float(stdtrit(self.freedom, 0.5 + level / 2.0))
         centre = float(value_at(self.form, point)[0])
-        reach = quantile * math.sqrt(variance)
+        # What is known needs no allowance for having been estimated from few residuals.
+        at_once = max(quantile * self.noise, float(ndtri(0.5 + level / 2.0)) * self.least_noise)
+        reach = at_once * math.sqrt(1.0 + float(gradient @ self.covariance @ gradient))
         ends = from_link(np.array([centre, centre - reach, centre + reach]), link)
         middle, low, high = (float(end) for end in ends)
         doubt = quantile * self._doubt_of_combination(point)
@@ -135,6 +137,7 @@ class Predictor:
             "freedom": self.freedom,
             "observed": list(self.observed),
             "highest": list(self.highest),
+            "least_noise": self.least_noise,
         }
 
     @classmethod
@@ -163,6 +166,7 @@ class Predictor:
                 observed=_three_fractions(values["observed"]),
                 ranking=tuple(_candidate(c) for c in values["ranking"]),
                 highest=_three_fractions(values["highest"]),
+                least_noise=finite_number(values.get("least_noise", 0.0), "least_noise"),
             )
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise InputError(

@@ -18,6 +18,7 @@ class FakeTrainer:
 
     accuracy: Callable[[Scale], float]
     input_size: tuple[int, int, int] = (3, 32, 32)
+    judges: int | None = None
 
     def facts(self) -> Mapping[str, Any]:
         """Return the name of the fake."""

@@ -72,6 +72,11 @@ class OwnTraining:
                     f"{name}={function!r}", found, f"give {name}(model, resolution_px)"
                 )
 
+    @property
+    def judges(self) -> int | None:
+        """None: a user's score may be anything."""
+        return None
+
     def facts(self) -> Mapping[str, Any]:
         """Return the functions' names: what is inside them is the user's to keep."""
         return {"functions": [_name(self.train), _name(self.evaluate)]}

@@ -81,7 +81,9 @@ class Pipeline:
         with self._in_time("the three chains", "predictor"):
             chains = executor.run(self.chains(known), training=True)
             rounds = [each for chain in chains for each in chain]
-            fitted = self.store.once("predictor", Fitted, partial(steps.fit, known, rounds))
+            fitted = self.store.once(
+                "predictor", Fitted, partial(steps.fit, self.case, known, rounds)
+            )
         return known, fitted
 
     def chains(self, known: Survey) -> list[Piece[Pipeline, list[TrainedModel]]]:

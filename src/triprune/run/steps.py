@@ -95,10 +95,11 @@ def chain_round(
     return (yield from _trained(case, replace(task, seed=case.settings.seed), plan))
 
 
-def fit(known: Survey, rounds: Sequence[TrainedModel]) -> Fitted:
+def fit(case: Case, known: Survey, rounds: Sequence[TrainedModel]) -> Fitted:
     """Fit the predictor to the original and every round."""
     original = Observation(Scale(), known.accuracy, known.macs, known.params)
-    return Fitted(fit_predictor([original, *(each.observation for each in rounds)]))
+    observations = [original, *(each.observation for each in rounds)]
+    return Fitted(fit_predictor(observations, images=case.trainer.judges))
 
 
 def choose(

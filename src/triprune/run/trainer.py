@@ -69,6 +69,11 @@ class Trainer(Protocol):
         """Channels and sides of the images at full resolution."""
         ...
 
+    @property
+    def judges(self) -> int | None:
+        """How many images the score of ``validate`` is counted on; None where it is no count."""
+        ...
+
     def facts(self) -> Mapping[str, Any]:
         """Return what a stored score depends on, by name and fit for JSON."""
         ...
@@ -119,6 +124,11 @@ class ImageTrainer:
         """Channels and sides of the images at full resolution."""
         side = self.splits.train.resolution_px
         return len(self.splits.train.mean), side, side
+
+    @property
+    def judges(self) -> int:
+        """How many validation images there are."""
+        return len(self.splits.validation)
 
     def facts(self) -> Mapping[str, Any]:
         """Return the fingerprint of the images."""
