@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+WORKERS ?= 2
 PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test format check tests slow-tests clean
@@ -20,12 +21,15 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 # Coverage is held for the mathematics alone: tracing slows the rest. Small tensors gain nothing from a
-# second thread, and threads that wait for each other on busy cores take ten times as long.
+# second thread, and threads that wait for each other on busy cores take ten times as long: worker
+# processes fill the cores. They begin with a half of the tests each, in order, so that what a file
+# or a folder makes once is rarely made twice.
 tests slow-tests: export OMP_NUM_THREADS = 1
 tests: $(VENV)/.dev
 	@sh tools/install_chromium.sh
 	$(BIN)/python -m pytest tests/core --cov --cov-report=term-missing:skip-covered
-	$(BIN)/python -m pytest --ignore=tests/core
+	$(BIN)/python -m pytest --ignore=tests/core -m "not alone" --numprocesses=$(WORKERS) --dist=worksteal
+	$(BIN)/python -m pytest --ignore=tests/core -m alone
 
 slow-tests: $(VENV)/.dev
 	TRIPRUNE_SLOW_TESTS=1 $(BIN)/python -m pytest -m slow

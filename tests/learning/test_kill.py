@@ -3,6 +3,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 from safetensors.torch import load_file
 
@@ -23,6 +24,7 @@ def epochs_of(process: subprocess.Popen[str]) -> list[int]:
     return [int(line.split()[2].split("/")[0]) for line in lines if "epoch" in line.split()[1]]
 
 
+@pytest.mark.alone
 def test_kill_costs_at_most_the_epoch_under_way(tmp_path):
     whole = start(tmp_path / "whole", tmp_path / "whole.safetensors")
     assert epochs_of(whole) == list(range(1, 13))

@@ -23,6 +23,7 @@ def run(folder: Path, processes: int) -> str:
     return done.stdout
 
 
+@pytest.mark.alone
 def test_two_processes_train_as_one(tmp_path):
     """Without batch norm or augmentation the arithmetic is the same up to the order of sums."""
     alone = run(tmp_path / "one", 1)

@@ -18,6 +18,7 @@ class Sleeper(nn.Module):
         return x
 
 
+@pytest.mark.alone
 def test_a_known_wait_is_measured():
     waits = measure_latency({"short": Sleeper(0.004), "long": Sleeper(0.012)}, 8, rounds=6)
     assert 4 <= waits["short"].median_ms < 12 <= waits["long"].median_ms

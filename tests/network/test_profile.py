@@ -135,6 +135,7 @@ def test_a_forward_in_inference_mode_hides_nothing():
     assert profile(model, (2, 3, 5)).macs == 3 * 5 * 4 + 2 * 5 * 3 * 5
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("name", "input_size", "millions"),
     [

@@ -210,6 +210,7 @@ def test_it_fits_every_screen_in_both_schemes(visit, name, size, scheme):
         page.screenshot(path=Path(folder) / f"{name}-{kind}-{scheme}.png", full_page=True)
 
 
+@pytest.mark.alone
 def test_benchmark_size_building_and_time_to_interactive(visit, built, record_property, capsys):
     ready = []
     for _ in range(3):

@@ -57,6 +57,7 @@ def test_a_saved_model_is_timed_in_onnx_runtime(triprune, real_run, constructor,
     assert not (home / "bench").exists()
 
 
+@pytest.mark.alone
 def test_less_work_is_timed_as_less():
     wide, narrow = (torch.nn.Conv2d(n, n, 3, padding=1) for n in (64, 16))
     models = [

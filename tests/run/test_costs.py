@@ -68,6 +68,7 @@ def by_latency(shrunk):
         return shrunk[1]("latency")
 
 
+@pytest.mark.alone
 def test_choosing_by_latency_is_at_least_as_fast_as_choosing_by_macs(shrunk, by_latency):
     """At the same budget, timed in turns; a tenth is allowed for a busy machine."""
     chosen = {"latency": by_latency[1], "macs": shrunk[1]("macs")[1]}
@@ -80,6 +81,7 @@ def test_choosing_by_latency_is_at_least_as_fast_as_choosing_by_macs(shrunk, by_
     assert timed["latency"].median_ms <= 1.1 * timed["macs"].median_ms
 
 
+@pytest.mark.alone
 def test_latency_is_timed_beside_the_original_and_the_device_is_named(shrunk, by_latency):
     model, _ = shrunk
     out, result = by_latency

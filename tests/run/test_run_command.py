@@ -156,7 +156,8 @@ def test_ctrl_c_tells_how_to_go_on(triprune, finished, home, monkeypatch):
     assert "To go on: triprune run --out 'a b'" in told
 
 
-def test_a_real_ctrl_c_stops_cleanly_and_the_same_command_goes_on(triprune, finished, home):
+@pytest.mark.alone
+def test_a_real_ctrl_c_stops_cleanly_and_the_same_command_goes_on(triprune, home):
     command = [sys.executable, "-m", "triprune.cli", "run", "--config", "run.toml", "--out", "cut"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     options = {"cwd": home, "env": environment, "text": True}

@@ -21,7 +21,7 @@ from triprune.run.pipeline import Pipeline
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 ray = pytest.importorskip("ray")
 ROUNDS, EPOCHS = 2, 30  # long enough that a node is lost while it works
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 def load(file):
