@@ -9,9 +9,31 @@ import torch
 from typer.testing import CliRunner
 
 from triprune.cli import app
+from triprune.network import latency
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # Triton reads it once, when it is first imported
+
+
+WARM_UP_S = latency._WARM_UP_S
+
+
+@pytest.fixture(scope="session", autouse=True)
+def short_warm_up():
+    """Warm models up for a moment: most runs in tests time models, and few tests ask how fast."""
+    latency._WARM_UP_S = 0.02
+    yield
+    latency._WARM_UP_S = WARM_UP_S
+
+
+@pytest.fixture(autouse=True)
+def whole_warm_up_where_times_are_compared(request, short_warm_up):
+    if request.node.get_closest_marker("alone") is None:
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(latency, "_WARM_UP_S", WARM_UP_S)
+        yield
 
 
 @pytest.fixture(scope="session")
