@@ -79,14 +79,14 @@ def compare(folder: Path, one: str, other: str, *, data: str | None) -> dict[str
 
 def finals_of(store: Store, home: str, name: str) -> list[TrainedModel]:
     """Return a budget's final models of one kind, a seed each."""
-    files = sorted((Path(store.folder) / home).glob(f"{name}-seed-*.json"))
-    if not files:
+    keys = store.keys(f"{home}/{name}-seed-*")
+    if not keys:
         raise RunError(
             f"comparing {name} of {store.folder}",
             f"no such final model is in {home}",
             "name joint, depth, width or resolution of a finished run",
         )
-    return [store.read(f"{home}/{file.stem}", TrainedModel) for file in files]
+    return [store.read(key, TrainedModel) for key in keys]
 
 
 @torch.no_grad()

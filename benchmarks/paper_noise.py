@@ -33,11 +33,13 @@ def noise_section(runs: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield "| run | macs | trainings | covered as recorded | refitted | refitted, with the factor |"
     yield "|---|---|---|---|---|---|"
     for run, judges in judged:
-        for at in run["budgets"]:
-            found = forecasts(at)
-            if len(found) > 1:
-                counts = " | ".join(f"{each}" for each in coverage(run, judges, at, found))
-                yield f"| {run['name']} | {at['budget']:.0%} | {counts} |"
+        tried = [(at, found) for at in run["budgets"] if len(found := forecasts(at)) > 1]
+        if not tried:
+            continue
+        predictor = refitted(run, judges)
+        for at, found in tried:
+            counts = " | ".join(f"{each}" for each in coverage(run, predictor, at, found))
+            yield f"| {run['name']} | {at['budget']:.0%} | {counts} |"
     yield ""
 
 
@@ -53,10 +55,9 @@ def seed_shares(run: dict[str, Any], judges: int) -> Iterator[tuple[float, int]]
 
 
 def coverage(
-    run: dict[str, Any], judges: int, at: dict[str, Any], found: Sequence[Forecast]
+    run: dict[str, Any], predictor: Predictor, at: dict[str, Any], found: Sequence[Forecast]
 ) -> Iterator[int]:
     """Yield the trainings of a budget, and how many of them three kinds of intervals covered."""
-    predictor = refitted(run, judges)
     choices = at["choices"]
     anew = [
         replace(each, interval=predictor.interval(Scale(*choices[each.spends]["choice"]["scale"])))

@@ -65,7 +65,7 @@ def write_page(root: Path, *, check: bool) -> None:
 
 
 def pages(root: Path) -> dict[Path, str]:
-    """Return what every generated file must hold; pictures are of runs with single axes."""
+    """Return what every generated file must hold."""
     runs = read_runs(root / "results" / "cifar10")
     readme = root / "README.md"
     before, _, rest = readme.read_text().partition(BEGIN)
@@ -77,7 +77,7 @@ def pages(root: Path) -> dict[Path, str]:
     single, several = by_budgets(runs)
     for run in several:
         found[root / "docs" / "results" / f"{run['name']}.svg"] = curves(run)
-    panels = [(title(run, at), at) for run in single for at in run["budgets"] if lead(at)]
+    panels = panels_of(single)
     if panels:
         found[root / "docs" / "results" / "cifar10.svg"] = svg(panels)
     return found
@@ -91,8 +91,14 @@ def read_runs(folder: Path) -> list[dict[str, Any]]:
     return sorted(kept, key=lambda run: (places.get(run["name"], len(places)), run["name"]))
 
 
-def title(run: dict[str, Any], at: dict[str, Any]) -> str:
-    return f"{run['name']}, {at['budget']:.0%} of the macs: test accuracy"
+def panels_of(runs: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    """Return what the picture shows, with titles: runs whose single axes were measured, too."""
+    return [
+        (f"{run['name']}, {at['budget']:.0%} of the macs: test accuracy", at)
+        for run in runs
+        for at in run["budgets"]
+        if lead(at)
+    ]
 
 
 def summary(runs: list[dict[str, Any]]) -> str:
@@ -106,7 +112,7 @@ def summary(runs: list[dict[str, Any]]) -> str:
         return "No run has been measured yet; [configs/](configs) holds them.\n"
     single, several = by_budgets(runs)
     names = [
-        *(["cifar10"] if any(lead(at) for run in single for at in run["budgets"]) else []),
+        *(["cifar10"] if panels_of(single) else []),
         *(r["name"] for r in several),
     ]
     pictures = [
