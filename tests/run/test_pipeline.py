@@ -1,5 +1,6 @@
 import shutil
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import torch
 
 from triprune.core.scale import AXES, Scale
 from triprune.errors import ArtifactError, BudgetError, InputError, RunChangedError
+from triprune.learning.zoo.densenet import CifarDenseNet
 from triprune.run.artifacts import TrainedModel
 from triprune.run.case import Case
 from triprune.run.compress import compress
@@ -15,7 +17,7 @@ from triprune.run.fake import FakeTrainer
 from triprune.run.own_training import OwnTraining
 from triprune.run.pipeline import Pipeline
 from triprune.run.spec import Settings
-from triprune.run.steps import survey
+from triprune.run.steps import scores_of_blocks, survey
 from triprune.run.store import Store
 from triprune.run.subject import Subject
 from triprune.run.trainer import ImageTrainer
@@ -159,6 +161,64 @@ def test_blocks_go_by_probes_or_by_the_change_of_the_output(small):
     assert min(changed, key=changed.__getitem__) == "blocks.2"
     with pytest.raises(InputError, match="block_importance"):
         small.settings(block_importance="taste")
+
+
+def test_a_finished_chain_is_no_longer_asked_for_its_weights(small, tmp_path):
+    settings = small.settings(rounds=2)
+    asked = {"budget": 0.5, "settings": settings, "out": tmp_path}
+    before = compress(small.make(), small.splits(100), **asked)
+    for axis in AXES:
+        (tmp_path / f"chains/{axis}-1.safetensors").unlink()
+    (tmp_path / "predictor.json").unlink()
+    after = compress(small.make(), small.splits(100), **asked)
+    assert after.choice == before.choice
+    (tmp_path / "predictor.json").unlink()
+    (tmp_path / "chains/depth-2.json").unlink()
+    with pytest.raises(ArtifactError, match="depth-1"):
+        compress(small.make(), small.splits(100), **asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Probed(FakeTrainer):
+    """Probes that found what each block adds."""
+
+    gains: Mapping[str, float] = field(default_factory=dict)
+
+    def block_scores(self, model, blocks):
+        return {name: self.gains[name] for name in blocks}
+
+
+def scored_for_cost(model, gains, *, cost="macs"):
+    trainer = Probed(known_accuracy, gains=gains)
+    settings = Settings(0.5, rounds=1, cost=cost, block_importance="probe_per_cost")
+    case = Case(Subject(model, trainer.input_size), trainer, settings)
+    return scores_of_blocks(case, case.subject.blocks())
+
+
+def test_a_dense_layer_costs_what_it_takes_from_all_that_follow():
+    subject = Subject(CifarDenseNet(10), (3, 32, 32))
+    freed = subject.freed(subject.blocks())
+    # Two layers a block, 12 channels each, from 16 channels at 32 px, 40 at 16, 64 at 8.
+    macs = [1024 * 12 * (28 * 9 + 40), 256 * 12 * (52 * 9 + 64), 12 * (64 * 76 * 9 + 10)]
+    assert [found for found, _ in freed.values()] == [each for each in macs for _ in range(2)]
+
+
+def test_blocks_go_by_what_they_give_for_what_they_cost():
+    model = CifarDenseNet(10)
+    names = [f"stages.block{stage}.{layer}" for stage in (1, 2, 3) for layer in (0, 1)]
+    by_macs = scored_for_cost(model, dict.fromkeys(names, 0.01))
+    assert sorted(by_macs, key=by_macs.__getitem__) == names  # the early layers are the dearest
+    by_params = scored_for_cost(model, dict.fromkeys(names, 0.01), cost="params")
+    assert sorted(by_params, key=by_params.__getitem__) == [*names[4:], *names[2:4], *names[:2]]
+    harm = scored_for_cost(model, {**dict.fromkeys(names, 0.01), names[0]: -0.01, names[5]: -0.01})
+    assert sorted(harm, key=harm.__getitem__)[:2] == [names[0], names[5]]
+
+
+def test_residual_blocks_of_one_price_go_as_the_probes_say(small):
+    model = small.SmallResNet(channels=8)
+    names = Subject(model, (3, 32, 32)).blocks().names
+    gains = dict(zip(names, (0.03, 0.01, 0.02, 0.04), strict=False))
+    assert scored_for_cost(model, gains) == pytest.approx(gains)
 
 
 def test_a_changed_model_data_or_setting_is_refused(real_run, small):

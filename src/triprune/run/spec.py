@@ -27,7 +27,7 @@ else:
 
 Effort = Literal["paper", "standard", "quick"]
 CostName = Literal["macs", "params", "latency", "paper"]
-BlockImportance = Literal["probe", "output"]
+BlockImportance = Literal["probe", "output", "probe_per_cost"]
 ExecutorName = Literal["inline", "side-by-side", "ray"]
 
 # Taylor's score needs the gradients of a loss that a run does not compute.
@@ -51,7 +51,8 @@ class Settings:
     also spends the budget on each axis alone; ``seeds`` repeats the final fine-tunings.
     ``cost`` is what the budget is a part of; ``importance`` says which channels go first,
     ``round_to`` keeps them in multiples; ``block_importance`` says which blocks go first: those
-    that add least to what linear probes can read, or those without which the output changes least.
+    that add least to what linear probes can read, in all or for the macs (params, where the budget
+    is of params) that go with them, or those without which the output changes least.
     ``ray_address`` is where a Ray cluster answers; None takes the one on this machine, or starts
     one. ``gpus_per_chain`` (processes, where there are no GPUs) train each model together.
     """

@@ -216,15 +216,30 @@ def _epochs(
 
 
 def scores_of_blocks(case: Case, blocks: BlockList) -> dict[str, float]:
-    """Return the probes' scores; how much the output changes if so asked, or without probes."""
+    """Return what each block is worth, in all or for what it costs."""
     if not len(blocks):
         return {}
-    subject = case.subject
-    if case.settings.block_importance == "probe":
-        probed = case.trainer.block_scores(copy.deepcopy(subject.model), blocks.names)
+    worth = _worth_of_blocks(case, blocks)
+    if case.settings.block_importance != "probe_per_cost":
+        return worth
+    place = 1 if case.settings.cost == "params" else 0
+    freed = {name: max(1, each[place]) for name, each in case.subject.freed(blocks).items()}
+    mean = sum(freed.values()) / len(freed)
+    # Of blocks that do harm the dearest goes first, of the others the one that gives least for it.
+    return {
+        name: gain * mean / freed[name] if gain > 0.0 else gain * freed[name] / mean
+        for name, gain in worth.items()
+    }
+
+
+def _worth_of_blocks(case: Case, blocks: BlockList) -> dict[str, float]:
+    """Return the probes' scores; how much the output changes if so asked, or without probes."""
+    if case.settings.block_importance != "output":
+        copied = copy.deepcopy(case.subject.model)
+        probed = case.trainer.block_scores(copied, blocks.names)
         if probed:
             return probed
-    return score_blocks(subject.model, _some_inputs(case), blocks)
+    return score_blocks(case.subject.model, _some_inputs(case), blocks)
 
 
 def _some_inputs(case: Case) -> Tensor:

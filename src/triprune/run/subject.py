@@ -143,6 +143,25 @@ class Subject:
         counted = profile(model, (self.input_size[0], resolution_px, resolution_px))
         return counted.macs, counted.params
 
+    def freed(self, blocks: BlockList) -> dict[str, tuple[int, int]]:
+        """Return the macs and params that go with each block when it goes alone.
+
+        The channels of a dense layer go from all that follows it, too, so those models are built.
+        """
+        return {
+            block.name: self._freed_by_cut(block.name, blocks)
+            if block.kind == "dense"
+            else (block.macs, block.params)
+            for block in blocks
+        }
+
+    def _freed_by_cut(self, name: str, blocks: BlockList) -> tuple[int, int]:
+        one_less = Scale(depth=(blocks.total - 1) / blocks.total)
+        model, _ = self.cut(one_less, {each: float(each != name) for each in blocks.names})
+        macs, params = self.cost_of(self.model, self.resolution_px)
+        left_macs, left_params = self.cost_of(model, self.resolution_px)
+        return macs - left_macs, params - left_params
+
     def _least_px(self) -> int:
         """Return the smallest side on which the network runs, by bisection."""
         low, high = 1, self.resolution_px

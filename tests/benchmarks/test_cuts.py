@@ -1,0 +1,98 @@
+"""The study of cuts: scales and judges side by side by one recipe, and what it refuses."""
+
+import importlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CONFIG = f"""
+model = "{ROOT / "tests" / "run" / "small_case.py"}:make"
+data = "{{data}}"
+[settings]
+budget = "50%"
+device = "cpu"
+block_importance = "output"
+[settings.recipe]
+preset = "demo"
+warmup_epochs = 0.0
+batch_size = 32
+precision = "fp32"
+final_rate = 0.05
+distillation = 0.5
+"""
+
+
+@pytest.fixture
+def study(cifar10, tmp_path, monkeypatch, capsys):
+    """Return a function that runs a study in this process; returns what it says and writes."""
+    (tmp_path / "small.toml").write_text(CONFIG.format(data=cifar10))
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    monkeypatch.chdir(tmp_path)
+    script = importlib.import_module("cuts")
+
+    def go(*arguments: object) -> tuple[str, dict]:
+        words = ["small.toml", "--out", "found.json", *arguments]
+        monkeypatch.setattr("sys.argv", ["cuts.py", *map(str, words)])
+        script.main()
+        return capsys.readouterr().out, json.loads(Path("found.json").read_text())
+
+    return go
+
+
+def test_cuts_and_seeds_side_by_side(study):
+    told, found = study(
+        *("--cut", "0.5,1,1", "0.5,1,1@/probe", "1,0.5,0.8@random", "1,0.5,0.8"),
+        *("--epochs", 2, "--seeds", 3, 4, "--test", "--answers", "answers"),
+    )
+    assert [row["what"] for row in found["rows"][::2]] == [*found["cuts"]]
+    assert [row["seed"] for row in found["rows"]] == 4 * [3, 4]
+    for row in found["rows"]:
+        assert len(row["accuracy"]) == 2
+        assert 0 <= row["test_accuracy"] <= 1
+        assert not row["stopped"]
+    own, probed, random, narrow = found["cuts"].values()
+    assert (own["importance"], own["block_importance"]) == ("bn_scale", "output")
+    assert (probed["importance"], probed["block_importance"]) == ("bn_scale", "probe")
+    assert len(own["removed_blocks"]) == len(probed["removed_blocks"]) == 2
+    assert random["importance"] == "random"
+    assert random["macs"] == narrow["macs"] < own["macs"]
+    # Other channels, same widths and same draws: only the judge can have made the difference.
+    assert found["rows"][4]["accuracy"] != found["rows"][6]["accuracy"]
+    assert (found["recipe"]["epochs"], found["recipe"]["rate"]) == (2, 0.05)
+    assert "1,0.5,0.8@random seed 4: 2 of 2 epochs" in told
+
+
+def test_blocks_go_as_a_run_of_the_same_original_found(study, run, tmp_path):
+    run("paper_run.py", "run", "small.toml", "--until", "survey", cwd=tmp_path)
+    _, found = study("--cut", "0.5,1,1", "--epochs", 1, "--seeds", 0, "--run", "runs/small")
+    survey = json.loads(Path("runs/small/survey.json").read_text())["values"]["block_scores"]
+    lowest = sorted(survey, key=survey.__getitem__)[:2]
+    assert sorted(found["cuts"]["0.5,1,1"]["removed_blocks"]) == sorted(lowest)
+    text = Path("small.toml").read_text()
+    Path("small.toml").write_text(text.replace('"output"', '"probe"'))
+    Path("found.json").unlink()
+    with pytest.raises(SystemExit, match="it judged them by output"):
+        study("--cut", "0.5,1,1", "--epochs", 1, "--run", "runs/small")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"--cut": ["0.5,0.7"]}, "it is no three numbers"),
+        ({"--cut": ["0.5,0.7,1@taste"]}, "importance 'taste'"),
+        ({"--cut": ["0.5,0.7,1@l1/taste"]}, "block_importance 'taste'"),
+        ({"--cut": ["0.5,0.7,1", "0.50,0.7,1"]}, "would be the same"),
+        ({"--seeds": [1, 1]}, "would be the same"),
+        ({"--epochs": [0]}, "final_epochs = 0"),
+        ({"--out": ["small.toml"]}, "it is there already"),
+        ({"--run": ["none"]}, "there is none"),
+    ],
+)
+def test_what_cannot_be_done_is_named_before_any_training(study, changes, message):
+    given = {"--cut": ["0.5,0.7,1"], "--epochs": [1], **changes}
+    with pytest.raises(SystemExit, match=re.escape(message)):
+        study(*(word for name, values in given.items() for word in (name, *values)))
+    assert not Path("found.json").exists()
