@@ -91,9 +91,7 @@ def main() -> None:
         raise SystemExit(f"{error}") from error
 
 
-def run(
-    case: Case, cuts: Sequence[Cut], rows: Sequence[Row], settings: argparse.Namespace
-) -> None:
+def run(case: Case, cuts: Sequence[Cut], rows: Sequence[Row], settings: argparse.Namespace) -> None:
     """Make every cut, fine-tune it from every seed, and write down what came of it."""
     trainer = case.trainer
     assert isinstance(trainer, ImageTrainer)

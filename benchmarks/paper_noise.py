@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, variance
 from typing import Any
 
-from paper_numbers import Forecast, forecasts, kept_loss
+from paper_numbers import Borrowed, Forecast, forecasts, kept_loss
 from triprune.core.fitting import fit_predictor
 from triprune.core.observation import Observation
 from triprune.core.predictor import Predictor
 from triprune.core.scale import Scale
 
 
-def noise_section(runs: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield how much final models vary by their seed, and how often intervals that know it hold."""
+def noise_section(runs: Sequence[dict[str, Any]], given: Mapping[str, Borrowed]) -> Iterator[str]:
+    """Yield how much final models vary by their seed, and how often intervals that know it hold.
+
+    ``given`` are the final models that a run has of another: they are counted there.
+    """
     judged = [(run, judges) for run in runs if (judges := judges_of(run)) is not None]
-    shares = [share for run, judges in judged for share in seed_shares(run, judges)]
+    shares = [
+        share
+        for run, judges in judged
+        for share in seed_shares(run, judges, given[run["name"]].finals)
+    ]
     if not shares:
         return
     freedom = sum(count for _, count in shares)
@@ -43,12 +50,14 @@ def noise_section(runs: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield ""
 
 
-def seed_shares(run: dict[str, Any], judges: int) -> Iterator[tuple[float, int]]:
+def seed_shares(
+    run: dict[str, Any], judges: int, given: Collection[str]
+) -> Iterator[tuple[float, int]]:
     """Yield the variance over the seeds by that of independent images, and its freedom."""
     for at in run["budgets"]:
-        for finals in at["finals"].values():
+        for spends, finals in at["finals"].items():
             scores = [each["accuracy"] for each in finals]
-            if len(scores) > 1:
+            if len(scores) > 1 and spends not in given:
                 typical = fmean(scores)
                 by_chance = typical * (1 - typical) / judges
                 yield variance(scores) / by_chance, len(scores) - 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev, variance
 from typing import Any
@@ -156,19 +156,48 @@ def regret(run: dict[str, Any], judge: dict[str, Any]) -> float | None:
     return 100 * (predictor(Scale(*theirs)) - predictor(Scale(*ours)))
 
 
-def borrowed(runs: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """Return the runs that were given the observations of one before them, and whose they are."""
-    found: dict[str, str] = {}
+@dataclass(frozen=True, slots=True)
+class Borrowed:
+    """What a run was given by runs before it: its chains and its final models, and whose."""
+
+    chains: dict[str, str]
+    finals: dict[str, str]
+
+
+def borrowed(runs: Sequence[dict[str, Any]]) -> dict[str, Borrowed]:
+    """Return for every run what is the same, to the last digit, in a run before it."""
+    found: dict[str, Borrowed] = {}
     for place, run in enumerate(runs):
+        one = Borrowed({}, {})
         for other in runs[:place]:
-            if run["observations"] and run["observations"] == other["observations"]:
-                found.setdefault(run["name"], other["name"])
+            theirs = chains_of(other)
+            for axis, rounds in chains_of(run).items():
+                if rounds == theirs.get(axis):
+                    one.chains.setdefault(axis, other["name"])
+            for spends, finals in finals_of(run).items():
+                if finals and finals == finals_of(other).get(spends):
+                    one.finals.setdefault(spends, other["name"])
+        found[run["name"]] = one
     return found
 
 
-def search_epochs(run: dict[str, Any]) -> int:
-    """Return the epochs spent on the chains so far."""
-    return sum(each["epochs"] for each in run["observations"])
+def chains_of(run: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the rounds of every chain that has any, by axis."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for each in run["observations"]:
+        found.setdefault(each["axis"], []).append(each)
+    return found
+
+
+def finals_of(run: dict[str, Any]) -> dict[str, Any]:
+    """Return the final models at the run's own budget, by what it was spent on."""
+    own = [at for at in run["budgets"] if at["budget"] == run["settings"]["budget"]]
+    return own[0]["finals"] if own else {}
+
+
+def search_epochs(run: dict[str, Any], given: Collection[str] = ()) -> int:
+    """Return the epochs spent so far on the chains, but for those along axes that were given."""
+    return sum(each["epochs"] for each in run["observations"] if each["axis"] not in given)
 
 
 def seconds_of(run: dict[str, Any], stage: str) -> float:

@@ -11,6 +11,7 @@ from paper_numbers import (
     ALLOWED_DROP,
     PAPER_SEARCH_EPOCHS,
     SPENDS,
+    Borrowed,
     Lead,
     borrowed,
     drop,
@@ -26,6 +27,7 @@ from paper_numbers import (
     seconds_of,
 )
 from paper_study import studies
+from triprune.core.scale import AXES
 from triprune.learning.recipe import Recipe
 
 INTRO = """# CIFAR-10: depth, width and resolution together
@@ -46,19 +48,19 @@ STAGES = ("baseline", "survey", "collect", "choose", "finals", "measure")
 
 def page(runs: list[dict[str, Any]]) -> str:
     """Return the page for the recorded runs."""
-    parts, lenders = [INTRO], borrowed(runs)
-    parts += [run_section(run, lenders.get(run["name"])) for run in runs] or [NOTHING]
-    studied = list(studies([run for run in runs if run["name"] not in lenders]))
+    parts, given = [INTRO], borrowed(runs)
+    parts += [run_section(run, given[run["name"]]) for run in runs] or [NOTHING]
+    studied = list(studies([run for run in runs if not given[run["name"]].chains]))
     if studied:
         parts += ["## Epochs a round\n", *studied]
-    noise = list(noise_section(runs))
+    noise = list(noise_section(runs, given))
     if noise:
         parts += ["## The noise of a training\n", *noise]
     return "\n".join(parts)
 
 
-def run_section(run: dict[str, Any], lender: str | None) -> str:
-    """Return what a run found; ``lender`` is the run whose observations it was given, if any."""
+def run_section(run: dict[str, Any], given: Borrowed) -> str:
+    """Return what a run found; ``given`` is what it has of others."""
     parts = [f"## {run['name']}\n", about(run)]
     for at in run["budgets"]:
         parts += [f"### Budget {at['budget']:.0%}\n", budget_section(run, at)]
@@ -66,14 +68,30 @@ def run_section(run: dict[str, Any], lender: str | None) -> str:
         parts.append("No final model has been measured yet.\n")
     if len(measured_budgets(run)) > 1:
         parts += ["### All budgets\n", all_budgets(run)]
-    if lender is None:
+    if len(given.chains) < len(AXES):
         parts += ["### Observations\n", observations(run)]
-        searched = f"The search took {search_epochs(run)} epochs of fine-tuning; "
-        searched += f"the paper's takes {PAPER_SEARCH_EPOCHS}."
-    else:
-        searched = f"No search: the observations are those of {lender}."
-    parts += ["### Cost\n", cost(run, searched)]
+    parts += ["### Cost\n", cost(run, f"{searched(run, given)}{not_trained(given)}")]
     return "\n".join(parts)
+
+
+def searched(run: dict[str, Any], given: Borrowed) -> str:
+    """Say what the search took, and whose observations were not made again."""
+    lenders = " and ".join(dict.fromkeys(given.chains.values()))
+    if len(given.chains) == len(AXES):
+        return f"No search: the observations are those of {lenders}."
+    told = f"The search took {search_epochs(run, given.chains)} epochs of fine-tuning; "
+    told += f"the paper's takes {PAPER_SEARCH_EPOCHS}."
+    if given.chains:
+        told += f" The observations of {' and '.join(given.chains)} are those of {lenders}."
+    return told
+
+
+def not_trained(given: Borrowed) -> str:
+    """Say whose final models were not trained again."""
+    if not given.finals:
+        return ""
+    lenders = " and ".join(dict.fromkeys(given.finals.values()))
+    return f" The final models of {' and '.join(given.finals)} are those of {lenders}, too."
 
 
 def all_budgets(run: dict[str, Any]) -> str:
@@ -104,8 +122,14 @@ def about(run: dict[str, Any]) -> str:
         f"{run['model']}: {origin}; {original['macs'] / 1e6:.1f} M macs, "
         f"{original['params'] / 1e3:.0f} k params. Fine-tuning: {run['round_epochs']} epochs a "
         f"round, {run['final_epochs']} at the end, from a rate of "
-        f"{final.fine_tuning(final=True).rate:g} {teacher}.\n"
+        f"{final.fine_tuning(final=True).rate:g} {teacher}.{judge_of_blocks(run)}\n"
     )
+
+
+def judge_of_blocks(run: dict[str, Any]) -> str:
+    """Say who judged the blocks, where it is not the paper's probes."""
+    judge = run["settings"].get("block_importance", "probe")
+    return "" if judge == "probe" else f" Blocks are judged by {judge}."
 
 
 def budget_section(run: dict[str, Any], at: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 import importlib
 import json
 import re
+import statistics
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,19 @@ def test_what_cannot_be_done_is_named_before_any_training(study, changes, messag
     with pytest.raises(SystemExit, match=re.escape(message)):
         study(*(word for name, values in given.items() for word in (name, *values)))
     assert not Path("found.json").exists()
+
+
+def test_the_decision_tells_what_was_measured():
+    text = (ROOT / "docs" / "adr" / "0102-flat-along-the-budget.md").read_text()
+    kept = ROOT / "results" / "fine_tuning"
+    for name in ("public_resnet56_judges_h200", "resnet56_gentle_joint_h200"):
+        rows = json.loads((kept / f"{name}.json").read_text())["rows"]
+        for one, other in zip(rows[::2], rows[1::2], strict=True):
+            scores = [f"{100 * row['test_accuracy']:.2f}" for row in (one, other)]
+            assert one["what"] == other["what"]
+            assert " and ".join(scores) in text
+    rows = json.loads((kept / "public_resnet56_160_epochs_h200.json").read_text())["rows"]
+    for alone in (rows[:3], rows[3:]):
+        scores = [100 * row["test_accuracy"] for row in alone]
+        told = f"{statistics.fmean(scores):.2f} ± {statistics.stdev(scores):.2f}"
+        assert told in " ".join(text.split())

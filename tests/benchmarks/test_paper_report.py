@@ -243,6 +243,31 @@ def test_a_run_that_was_given_observations_says_whose(report, recorded):
     ]
 
 
+def test_a_run_that_was_given_some_chains_and_final_models_says_which(report, recorded):
+    first = recorded | {"validation": "test:1000"}
+    judged = copy.deepcopy(first) | {"name": "cifar10-other-judge"}
+    judged["settings"]["block_importance"] = "probe_per_cost"
+    for each in judged["observations"]:
+        if each["axis"] == "depth":
+            each["accuracy"] += 0.001
+    at = judged["budgets"][0]
+    for spends in ("joint", "depth"):
+        for final in at["finals"][spends]:
+            final["accuracy"] += 0.001
+    page = report.page([first, judged])
+    told = page.partition("## cifar10-other-judge")[2]
+    depth = [each["epochs"] for each in recorded["observations"] if each["axis"] == "depth"]
+    assert f"The search took {sum(depth)} epochs of fine-tuning; the paper's takes 480." in told
+    assert "The observations of width and resolution are those of cifar10-resnet56." in told
+    assert "The final models of width and resolution are those of cifar10-resnet56, too." in told
+    assert "Blocks are judged by probe_per_cost." in told
+    assert "### Observations" in told
+    assert "## Epochs a round" not in page
+    # Two finals of the second run are trainings of its own; the rest are counted once.
+    seeds = len(at["finals"]["joint"])
+    assert f"(6 models, {6 * seeds} trainings)" in page
+
+
 def test_the_noise_of_a_training_is_told_by_seeds_and_judges(report, recorded):
     assert "The noise of a training" not in report.page([recorded])  # it names no judges
     told = copy.deepcopy(recorded) | {"validation": "test:1000"}
