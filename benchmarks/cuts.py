@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import copy
 import itertools
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,25 +25,24 @@ from typing import Any
 import torch
 from torch import nn
 
-from fine_tuning import OPENED, final_task, tuned
-from kept_answers import KeptMemory
+from fine_tuning import final_task, fine_tune_all
 from kept_kernels import keep_by_source
 from machine import circumstances
 from scales import read_scale
-from study_rows import Row, Study
+from study_rows import Row
 from triprune.core.scale import Scale
 from triprune.errors import InputError, TripruneError
 from triprune.learning.deadline import Deadline
 from triprune.network.plan import Plan
 from triprune.run.artifacts import Survey
+from triprune.run.block_worth import scores_of_blocks
 from triprune.run.case import Case
-from triprune.run.executors.turns import drive
 from triprune.run.opening import open_case
 from triprune.run.spec import RunSpec, Settings
-from triprune.run.steps import original_task, scores_of_blocks
+from triprune.run.steps import original_task
 from triprune.run.store import Store
 from triprune.run.subject import Subject
-from triprune.run.trainer import ImageTrainer
+from triprune.run.trainer import Task
 
 KIND = "study of cuts"
 
@@ -63,6 +63,13 @@ class Cut:
         named = {"importance": channels, "block_importance": blocks}
         changes: dict[str, Any] = {name: judge for name, judge in named.items() if judge}
         return cls(text, read_scale(scale), replace(settings, **changes))
+
+    @property
+    def deciding(self) -> tuple[Any, ...]:
+        """What tells two cuts apart: nobody judges channels or blocks that all stay."""
+        channels = self.settings.importance if self.scale.width < 1.0 else None
+        blocks = self.settings.block_importance if self.scale.depth < 1.0 else None
+        return self.scale, channels, blocks
 
     def make(self, case: Case, judged: dict[str, dict[str, float]]) -> tuple[nn.Module, Plan]:
         """Cut a copy of the case's original; ``judged`` are the scores of blocks by judge."""
@@ -93,9 +100,6 @@ def main() -> None:
 
 def run(case: Case, cuts: Sequence[Cut], rows: Sequence[Row], settings: argparse.Namespace) -> None:
     """Make every cut, fine-tune it from every seed, and write down what came of it."""
-    trainer = case.trainer
-    assert isinstance(trainer, ImageTrainer)
-    original = original_task(case)
     judged: dict[str, dict[str, float]] = {}
     if settings.run is not None:
         judged[case.settings.block_importance] = surveyed(settings.run, case)
@@ -103,41 +107,33 @@ def run(case: Case, cuts: Sequence[Cut], rows: Sequence[Row], settings: argparse
     about: dict[str, Any] = {
         "kind": KIND,
         "config": settings.config.name,
+        "blocks_of": None if settings.run is None else settings.run.name,
         "circumstances": circumstances(torch.device(case.device)),
-        "original": {"accuracy": trainer.validate(original)},
+        "original": {"accuracy": case.trainer.validate(original_task(case))},
         "epochs": settings.epochs,
         "recipe": rows[0].tuning.to_mapping(),
         "cuts": {cut.text: about_cut(cut, case, *made[cut.text]) for cut in cuts},
     }
-    study = Study(settings.out, about, rows)
-    epochs = sum(row.tuning.epochs for row in rows)
-    trainer = replace(trainer, recipe=rows[0].recipe, watchers=[study], planned_epochs=epochs)
-    if settings.answers is not None:
-        trainer = replace(trainer, memory=KeptMemory(settings.answers))
-    tasks = []
+    pairs: list[tuple[Row, Task]] = []
     for row in rows:
         model, plan = made[row.what]
-        tasks.append(final_task(row, case, copy.deepcopy(model), plan))
-    drive([tuned(trainer, row, task) for row, task in zip(rows, tasks, strict=True)])
-    study.save()
-    if settings.test:
-        about["test"] = {"note": OPENED, "original": trainer.test(original)}
-        for row, task in zip(rows, tasks, strict=True):
-            row.test_accuracy = trainer.test(task) if row.finished else None
-        study.save()
-    for row in rows:
-        print(row.line(), flush=True)
+        pairs.append((row, final_task(row, case, copy.deepcopy(model), plan)))
+    fine_tune_all(case, about, pairs, settings)
 
 
 def surveyed(folder: Path, case: Case) -> dict[str, float]:
-    """Return the scores of blocks that a run of the same original found by the same judge."""
+    """Return the scores of blocks that a run found: same original, same images, same judge."""
     store = Store(folder)
-    facts = store.facts()
-    judge = facts["settings"]["block_importance"]
-    if facts["weights"] != case.subject.facts()["weights"]:
-        raise InputError(f"the blocks of {folder}", "it began with other weights", "name another")
-    if judge != case.settings.block_importance:
-        raise InputError(f"the blocks of {folder}", f"it judged them by {judge}", "name another")
+    theirs, ours = store.facts(), case.facts()
+    for name in ("weights", "data"):
+        if theirs[name] != json.loads(json.dumps(ours[name])):
+            found = f"it began with other {name}"
+            raise InputError(f"the blocks of {folder}", found, "name another run")
+    for name in ("block_importance", "cost"):
+        judge = theirs["settings"][name]
+        if judge != getattr(case.settings, name):
+            found = f"it judged them by {name} = {judge}"
+            raise InputError(f"the blocks of {folder}", found, "name another run")
     return store.read("survey", Survey).block_scores
 
 
@@ -165,7 +161,7 @@ def read_spec(settings: argparse.Namespace) -> RunSpec:
 def read_rows(cuts: Sequence[Cut], settings: argparse.Namespace) -> list[Row]:
     """Return every cut with every seed; refuse one that comes twice."""
     pairs = list(itertools.product(cuts, settings.seeds))
-    same = {(cut.scale, cut.settings, seed) for cut, seed in pairs}
+    same = {(cut.deciding, seed) for cut, seed in pairs}
     if len(same) < len(pairs):
         raise InputError(
             f"{len(settings.cut)} cuts with {len(settings.seeds)} seeds",

@@ -34,11 +34,12 @@ from triprune.learning.deadline import Deadline
 from triprune.learning.precision import resolved_precision
 from triprune.learning.recipe import Recipe
 from triprune.network.plan import Plan
+from triprune.run.block_worth import scores_of_blocks
 from triprune.run.case import Case
 from triprune.run.executors.turns import Work, drive
 from triprune.run.opening import open_case
 from triprune.run.spec import RunSpec
-from triprune.run.steps import original_task, scores_of_blocks, task_of
+from triprune.run.steps import original_task, task_of
 from triprune.run.trainer import ImageTrainer, Task
 from variants import recipe_of
 
@@ -61,10 +62,7 @@ def main() -> None:
 
 def run(case: Case, scale: Scale, rows: Sequence[Row], settings: argparse.Namespace) -> None:
     """Cut the original for each row, fine-tune all of them, and write down what came of it."""
-    trainer = case.trainer
-    assert isinstance(trainer, ImageTrainer)
-    original = original_task(case)
-    accuracy = trainer.validate(original)
+    accuracy = case.trainer.validate(original_task(case))
     print(f"original: {accuracy:.2%} on validation", flush=True)
     scores = scores_of_blocks(case, case.subject.blocks()) if scale.depth < 1.0 else {}
     model, plan = case.subject.cut(scale, scores)
@@ -72,17 +70,28 @@ def run(case: Case, scale: Scale, rows: Sequence[Row], settings: argparse.Namesp
     about = {"kind": KIND, "config": settings.config.name, **about_cut(case, scale, tasks[0])}
     about |= {"original": {"accuracy": accuracy}, "epochs": settings.epochs}
     about |= {"recipes": {row.what: row.tuning.to_mapping() for row in rows}}
+    fine_tune_all(case, about, list(zip(rows, tasks, strict=True)), settings)
+
+
+def fine_tune_all(
+    case: Case,
+    about: dict[str, Any],
+    pairs: Sequence[tuple[Row, Task]],
+    settings: argparse.Namespace,
+) -> None:
+    """Fine-tune every row side by side, open the test split if so asked, and write it all down."""
+    rows = [row for row, _ in pairs]
     study = Study(settings.out, about, rows)
     distilled = sum(row.tuning.epochs for row in rows if row.recipe.distillation)
     # Copies of one trainer share what the original answered.
-    trainer = replace(trainer, watchers=[study], planned_epochs=distilled)
+    assert isinstance(case.trainer, ImageTrainer)
+    trainer = replace(case.trainer, watchers=[study], planned_epochs=distilled)
     if settings.answers is not None:
         trainer = replace(trainer, memory=KeptMemory(settings.answers))
-    pairs = list(zip(rows, tasks, strict=True))
     drive([tuned(replace(trainer, recipe=row.recipe), row, task) for row, task in pairs])
     study.save()
     if settings.test:
-        about["test"] = {"note": OPENED, "original": trainer.test(original)}
+        about["test"] = {"note": OPENED, "original": trainer.test(original_task(case))}
         for row, task in pairs:
             row.test_accuracy = trainer.test(task) if row.finished else None
         study.save()

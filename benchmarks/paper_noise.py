@@ -53,11 +53,15 @@ def noise_section(runs: Sequence[dict[str, Any]], given: Mapping[str, Borrowed])
 def seed_shares(
     run: dict[str, Any], judges: int, given: Collection[str]
 ) -> Iterator[tuple[float, int]]:
-    """Yield the variance over the seeds by that of independent images, and its freedom."""
+    """Yield the variance over the seeds by that of independent images, and its freedom.
+
+    ``given`` are final models at the run's own budget that are another's.
+    """
     for at in run["budgets"]:
+        own = at["budget"] == run["settings"]["budget"]
         for spends, finals in at["finals"].items():
             scores = [each["accuracy"] for each in finals]
-            if len(scores) > 1 and spends not in given:
+            if len(scores) > 1 and not (own and spends in given):
                 typical = fmean(scores)
                 by_chance = typical * (1 - typical) / judges
                 yield variance(scores) / by_chance, len(scores) - 1

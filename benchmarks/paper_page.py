@@ -14,6 +14,7 @@ from paper_numbers import (
     Borrowed,
     Lead,
     borrowed,
+    chains_of,
     drop,
     forecasts,
     kept_loss,
@@ -27,7 +28,6 @@ from paper_numbers import (
     seconds_of,
 )
 from paper_study import studies
-from triprune.core.scale import AXES
 from triprune.learning.recipe import Recipe
 
 INTRO = """# CIFAR-10: depth, width and resolution together
@@ -68,7 +68,7 @@ def run_section(run: dict[str, Any], given: Borrowed) -> str:
         parts.append("No final model has been measured yet.\n")
     if len(measured_budgets(run)) > 1:
         parts += ["### All budgets\n", all_budgets(run)]
-    if len(given.chains) < len(AXES):
+    if len(given.chains) < max(1, len(chains_of(run))):
         parts += ["### Observations\n", observations(run)]
     parts += ["### Cost\n", cost(run, f"{searched(run, given)}{not_trained(given)}")]
     return "\n".join(parts)
@@ -76,13 +76,13 @@ def run_section(run: dict[str, Any], given: Borrowed) -> str:
 
 def searched(run: dict[str, Any], given: Borrowed) -> str:
     """Say what the search took, and whose observations were not made again."""
-    lenders = " and ".join(dict.fromkeys(given.chains.values()))
-    if len(given.chains) == len(AXES):
-        return f"No search: the observations are those of {lenders}."
+    if given.chains and len(given.chains) == len(chains_of(run)):
+        return f"No search: the observations are those of {lenders(given.chains)}."
     told = f"The search took {search_epochs(run, given.chains)} epochs of fine-tuning; "
     told += f"the paper's takes {PAPER_SEARCH_EPOCHS}."
     if given.chains:
-        told += f" The observations of {' and '.join(given.chains)} are those of {lenders}."
+        axes = " and ".join(given.chains)
+        told += f" The observations of {axes} are those of {lenders(given.chains)}."
     return told
 
 
@@ -90,8 +90,14 @@ def not_trained(given: Borrowed) -> str:
     """Say whose final models were not trained again."""
     if not given.finals:
         return ""
-    lenders = " and ".join(dict.fromkeys(given.finals.values()))
-    return f" The final models of {' and '.join(given.finals)} are those of {lenders}, too."
+    return (
+        f" The final models of {' and '.join(given.finals)} are those of {lenders(given.finals)}."
+    )
+
+
+def lenders(given: dict[str, str]) -> str:
+    """Return the names of those who gave, each once."""
+    return " and ".join(dict.fromkeys(given.values()))
 
 
 def all_budgets(run: dict[str, Any]) -> str:

@@ -4,9 +4,13 @@ import importlib
 import json
 import re
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from triprune.run.artifacts import Survey
+from triprune.run.store import Store
 
 ROOT = Path(__file__).parents[2]
 CONFIG = f"""
@@ -45,7 +49,7 @@ def study(cifar10, tmp_path, monkeypatch, capsys):
 
 def test_cuts_and_seeds_side_by_side(study):
     told, found = study(
-        *("--cut", "0.5,1,1", "0.5,1,1@/probe", "1,0.5,0.8@random", "1,0.5,0.8"),
+        *("--cut", "0.75,1,1", "0.75,1,1@/probe", "1,0.5,0.8@random", "1,0.5,0.8"),
         *("--epochs", 2, "--seeds", 3, 4, "--test", "--answers", "answers"),
     )
     assert [row["what"] for row in found["rows"][::2]] == [*found["cuts"]]
@@ -57,7 +61,8 @@ def test_cuts_and_seeds_side_by_side(study):
     own, probed, random, narrow = found["cuts"].values()
     assert (own["importance"], own["block_importance"]) == ("bn_scale", "output")
     assert (probed["importance"], probed["block_importance"]) == ("bn_scale", "probe")
-    assert len(own["removed_blocks"]) == len(probed["removed_blocks"]) == 2
+    assert len(own["removed_blocks"]) == len(probed["removed_blocks"]) == 1
+    assert found["blocks_of"] is None
     assert random["importance"] == "random"
     assert random["macs"] == narrow["macs"] < own["macs"]
     # Other channels, same widths and same draws: only the judge can have made the difference.
@@ -68,15 +73,29 @@ def test_cuts_and_seeds_side_by_side(study):
 
 def test_blocks_go_as_a_run_of_the_same_original_found(study, run, tmp_path):
     run("paper_run.py", "run", "small.toml", "--until", "survey", cwd=tmp_path)
-    _, found = study("--cut", "0.5,1,1", "--epochs", 1, "--seeds", 0, "--run", "runs/small")
-    survey = json.loads(Path("runs/small/survey.json").read_text())["values"]["block_scores"]
-    lowest = sorted(survey, key=survey.__getitem__)[:2]
-    assert sorted(found["cuts"]["0.5,1,1"]["removed_blocks"]) == sorted(lowest)
-    text = Path("small.toml").read_text()
-    Path("small.toml").write_text(text.replace('"output"', '"probe"'))
+    store = Store(tmp_path / "runs" / "small")
+    known = store.read("survey", Survey)
+    turned = {name: -score for name, score in known.block_scores.items()}
+    store.write("survey", replace(known, block_scores=turned))
+    cuts = "0.5,1,1", "0.5,1,1@/probe"
+    asked = "--epochs", 1, "--seeds", 0, "--run", "runs/small", "--cut", cuts[0]
+    _, found = study(*asked, cuts[1])
+    lowest = sorted(turned, key=turned.__getitem__)[:2]
+    own, probed = (found["cuts"][cut]["removed_blocks"] for cut in cuts)
+    assert sorted(own) == sorted(lowest)
+    assert probed != own  # what the run found is of its own judge alone
+    assert found["blocks_of"] == "small"
     Path("found.json").unlink()
-    with pytest.raises(SystemExit, match="it judged them by output"):
-        study("--cut", "0.5,1,1", "--epochs", 1, "--run", "runs/small")
+    text = Path("small.toml").read_text()
+    for setting, message in {
+        'block_importance = "probe"': "it judged them by block_importance = output",
+        'block_importance = "output"\nseed = 1': "it began with other data",
+        'block_importance = "output"\ncost = "params"': "it judged them by cost = macs",
+    }.items():
+        Path("small.toml").write_text(text.replace('block_importance = "output"', setting))
+        with pytest.raises(SystemExit, match=message):
+            study(*asked)
+    assert not Path("found.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -86,6 +105,8 @@ def test_blocks_go_as_a_run_of_the_same_original_found(study, run, tmp_path):
         ({"--cut": ["0.5,0.7,1@taste"]}, "importance 'taste'"),
         ({"--cut": ["0.5,0.7,1@l1/taste"]}, "block_importance 'taste'"),
         ({"--cut": ["0.5,0.7,1", "0.50,0.7,1"]}, "would be the same"),
+        ({"--cut": ["0.5,1,1", "0.5,1,1@random"]}, "would be the same"),
+        ({"--cut": ["1,0.5,1", "1,0.5,1@/probe"]}, "would be the same"),
         ({"--seeds": [1, 1]}, "would be the same"),
         ({"--epochs": [0]}, "final_epochs = 0"),
         ({"--out": ["small.toml"]}, "it is there already"),
@@ -101,15 +122,18 @@ def test_what_cannot_be_done_is_named_before_any_training(study, changes, messag
 
 def test_the_decision_tells_what_was_measured():
     text = (ROOT / "docs" / "adr" / "0102-flat-along-the-budget.md").read_text()
+    text = " ".join(text.split())
     kept = ROOT / "results" / "fine_tuning"
     for name in ("public_resnet56_judges_h200", "resnet56_gentle_joint_h200"):
         rows = json.loads((kept / f"{name}.json").read_text())["rows"]
         for one, other in zip(rows[::2], rows[1::2], strict=True):
-            scores = [f"{100 * row['test_accuracy']:.2f}" for row in (one, other)]
             assert one["what"] == other["what"]
+            scores = [f"{100 * row['test_accuracy']:.2f}" for row in (one, other)]
             assert " and ".join(scores) in text
+            judged = statistics.fmean(row["accuracy"][-1] for row in (one, other))
+            assert f"{100 * judged:.2f} on validation" in text
     rows = json.loads((kept / "public_resnet56_160_epochs_h200.json").read_text())["rows"]
     for alone in (rows[:3], rows[3:]):
         scores = [100 * row["test_accuracy"] for row in alone]
         told = f"{statistics.fmean(scores):.2f} ± {statistics.stdev(scores):.2f}"
-        assert told in " ".join(text.split())
+        assert told in text

@@ -259,7 +259,7 @@ def test_a_run_that_was_given_some_chains_and_final_models_says_which(report, re
     depth = [each["epochs"] for each in recorded["observations"] if each["axis"] == "depth"]
     assert f"The search took {sum(depth)} epochs of fine-tuning; the paper's takes 480." in told
     assert "The observations of width and resolution are those of cifar10-resnet56." in told
-    assert "The final models of width and resolution are those of cifar10-resnet56, too." in told
+    assert "The final models of width and resolution are those of cifar10-resnet56." in told
     assert "Blocks are judged by probe_per_cost." in told
     assert "### Observations" in told
     assert "## Epochs a round" not in page

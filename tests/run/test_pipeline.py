@@ -8,16 +8,23 @@ import pytest
 import torch
 
 from triprune.core.scale import AXES, Scale
-from triprune.errors import ArtifactError, BudgetError, InputError, RunChangedError
+from triprune.errors import (
+    ArchitectureError,
+    ArtifactError,
+    BudgetError,
+    InputError,
+    RunChangedError,
+)
 from triprune.learning.zoo.densenet import CifarDenseNet
 from triprune.run.artifacts import TrainedModel
+from triprune.run.block_worth import scores_of_blocks
 from triprune.run.case import Case
 from triprune.run.compress import compress
 from triprune.run.fake import FakeTrainer
 from triprune.run.own_training import OwnTraining
 from triprune.run.pipeline import Pipeline
 from triprune.run.spec import Settings
-from triprune.run.steps import scores_of_blocks, survey
+from triprune.run.steps import survey
 from triprune.run.store import Store
 from triprune.run.subject import Subject
 from triprune.run.trainer import ImageTrainer
@@ -166,16 +173,28 @@ def test_blocks_go_by_probes_or_by_the_change_of_the_output(small):
 def test_a_finished_chain_is_no_longer_asked_for_its_weights(small, tmp_path):
     settings = small.settings(rounds=2)
     asked = {"budget": 0.5, "settings": settings, "out": tmp_path}
-    before = compress(small.make(), small.splits(100), **asked)
+    compress(small.make(), small.splits(100), **asked)
+    before = (tmp_path / "predictor.json").read_bytes()
     for axis in AXES:
         (tmp_path / f"chains/{axis}-1.safetensors").unlink()
     (tmp_path / "predictor.json").unlink()
-    after = compress(small.make(), small.splits(100), **asked)
-    assert after.choice == before.choice
+    compress(small.make(), small.splits(100), **asked)
+    assert (tmp_path / "predictor.json").read_bytes() == before
     (tmp_path / "predictor.json").unlink()
     (tmp_path / "chains/depth-2.json").unlink()
     with pytest.raises(ArtifactError, match="depth-1"):
         compress(small.make(), small.splits(100), **asked)
+
+
+def test_a_chain_of_another_architecture_is_refused(small, real_run, tmp_path):
+    others = small.SmallResNet(channels=8)
+    asked = {"budget": 0.5, "settings": small.settings(), "out": tmp_path}
+    compress(others, small.splits(100), **asked)
+    (tmp_path / "predictor.json").unlink()
+    for path in (real_run[0] / "chains").glob("*.json"):
+        shutil.copy(path, tmp_path / "chains")
+    with pytest.raises(ArchitectureError, match="another architecture"):
+        compress(others, small.splits(100), **asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +231,15 @@ def test_blocks_go_by_what_they_give_for_what_they_cost():
     assert sorted(by_params, key=by_params.__getitem__) == [*names[4:], *names[2:4], *names[:2]]
     harm = scored_for_cost(model, {**dict.fromkeys(names, 0.01), names[0]: -0.01, names[5]: -0.01})
     assert sorted(harm, key=harm.__getitem__)[:2] == [names[0], names[5]]
+    idle = scored_for_cost(model, dict.fromkeys(names, 0.0))
+    assert sorted(idle, key=idle.__getitem__) == names
+
+
+def test_the_only_dense_layer_costs_what_it_has_itself():
+    model = CifarDenseNet(7)
+    model.stages = torch.nn.Sequential(model.stages.block1)
+    model.bn, model.linear = torch.nn.BatchNorm2d(28), torch.nn.Linear(28, 10)
+    assert scored_for_cost(model, {"stages.0.0": 0.01}) == {"stages.0.0": pytest.approx(0.01)}
 
 
 def test_residual_blocks_of_one_price_go_as_the_probes_say(small):

@@ -49,6 +49,12 @@ class Plan:
 
     def apply(self, model: nn.Module) -> nn.Module:
         """Return a new, cut model; ``model`` is the original, or a fresh one of its kind."""
+        self.require_made_for(model)
+        check_places(model, self.cuts)
+        return copy.deepcopy(self.cut_view(model))
+
+    def require_made_for(self, model: nn.Module) -> None:
+        """Refuse a model of another architecture."""
         found = fingerprint(model)
         if found != self.fingerprint:
             raise ArchitectureError(
@@ -57,8 +63,6 @@ class Plan:
                 f"({self.fingerprint[:15]}…, this one is {found[:15]}…)",
                 "build the model exactly as it was when it was pruned",
             )
-        check_places(model, self.cuts)
-        return copy.deepcopy(self.cut_view(model))
 
     def cut_view(self, model: nn.Module) -> nn.Module:
         """Return the cut model, to be read only: what no cut touches is ``model``'s own."""

@@ -197,15 +197,14 @@ class Pipeline:
 
     def _round_keys(self, known: Survey) -> list[str]:
         targets = steps.targets_of(self.case.settings, known)
-        counts = {axis: len(targets.targets(axis)) for axis in AXES}
-        return [f"chains/{axis}-{n}" for axis in AXES for n in range(1, counts[axis] + 1)]
+        return [key for axis in AXES for key in _chain_keys(axis, len(targets.targets(axis)))]
 
     def _chain(self, *, axis: Axis, known: Survey) -> Work[list[TrainedModel]]:
         """Go down one axis; the chains do not know each other."""
         rounds: list[TrainedModel] = []
         targets = steps.targets_of(self.case.settings, known).targets(axis)
-        keys = [f"chains/{axis}-{number}" for number in range(1, len(targets) + 1)]
-        if all(map(self.store.has, keys)):
+        keys = _chain_keys(axis, len(targets))
+        if current_ranks().as_lead_says(all(map(self.store.has, keys))):
             return [self._finished_round(key) for key in keys]
         for key, target in zip(keys, targets, strict=True):
             previous = rounds[-1] if rounds else None
@@ -215,8 +214,9 @@ class Pipeline:
 
     def _finished_round(self, key: str) -> TrainedModel:
         """Return a round that nothing is cut from any more, without its weights."""
-        self.store.verify(key)
-        return self.store.read(key, TrainedModel, with_tensors=False)
+        trained = self.store.read(key, TrainedModel, with_tensors=False)
+        trained.plan.require_made_for(self.case.subject.model)
+        return trained
 
     def _final(
         self, *, known: Survey, chosen: Chosen, budget: float, seed: int
@@ -264,6 +264,10 @@ class Pipeline:
                 self.store.write(key, trained)
             ranks.wait()
         return self.store.read(key, TrainedModel)
+
+
+def _chain_keys(axis: Axis, rounds: int) -> list[str]:
+    return [f"chains/{axis}-{number}" for number in range(1, rounds + 1)]
 
 
 def _home(budget: float) -> str:

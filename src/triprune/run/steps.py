@@ -6,8 +6,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from triprune.core.cost import paper_cost
 from triprune.core.fitting import fit_predictor
@@ -17,15 +16,13 @@ from triprune.core.observation import Observation
 from triprune.core.scale import AXES, Scale
 from triprune.core.schedule import Schedule, schedule
 from triprune.errors import BudgetError
-from triprune.learning.evaluation import Inputs
-from triprune.network.blocks import BlockList
-from triprune.network.depth import score_blocks
 from triprune.network.hardware import device_name
 from triprune.network.latency import Latency, measure_latency
 from triprune.network.plan import Plan
 from triprune.network.regrowing import regrow
 from triprune.places import Place
 from triprune.run.artifacts import Chosen, Epoch, Fitted, Outcome, Spends, Survey, TrainedModel
+from triprune.run.block_worth import scores_of_blocks
 from triprune.run.case import Case
 from triprune.run.choosing import Chooser
 from triprune.run.contamination import notes_after, notes_before
@@ -34,8 +31,6 @@ from triprune.run.executors.turns import Work
 from triprune.run.feature_maps import FeatureMaps, feature_maps
 from triprune.run.spec import Settings
 from triprune.run.trainer import ImageTrainer, Task
-
-_SCORED_IMAGES = 64
 
 
 def survey(case: Case) -> Survey:
@@ -213,44 +208,6 @@ def _epochs(
     targets = targets_of(case.settings, known)
     rounds = sum(len(targets.targets(axis)) for axis in AXES)
     return rounds * epochs(False) + sum(map(len, finals.values())) * epochs(True)
-
-
-def scores_of_blocks(case: Case, blocks: BlockList) -> dict[str, float]:
-    """Return what each block is worth, in all or for what it costs."""
-    if not len(blocks):
-        return {}
-    worth = _worth_of_blocks(case, blocks)
-    if case.settings.block_importance != "probe_per_cost":
-        return worth
-    place = 1 if case.settings.cost == "params" else 0
-    freed = {name: max(1, each[place]) for name, each in case.subject.freed(blocks).items()}
-    mean = sum(freed.values()) / len(freed)
-    # Of blocks that do harm the dearest goes first, of the others the one that gives least for it.
-    return {
-        name: gain * mean / freed[name] if gain > 0.0 else gain * freed[name] / mean
-        for name, gain in worth.items()
-    }
-
-
-def _worth_of_blocks(case: Case, blocks: BlockList) -> dict[str, float]:
-    """Return the probes' scores; how much the output changes if so asked, or without probes."""
-    if case.settings.block_importance != "output":
-        copied = copy.deepcopy(case.subject.model)
-        probed = case.trainer.block_scores(copied, blocks.names)
-        if probed:
-            return probed
-    return score_blocks(case.subject.model, _some_inputs(case), blocks)
-
-
-def _some_inputs(case: Case) -> Tensor:
-    """Return training images where they are known, else any input."""
-    subject, trainer = case.subject, case.trainer
-    if not isinstance(trainer, ImageTrainer):
-        return subject.example
-    images = trainer.splits.train
-    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
-    few = images.take(order[:_SCORED_IMAGES])
-    return next(iter(Inputs(subject.model, few, resolution_px=subject.resolution_px)))[0]
 
 
 def task_of(name: str, model: nn.Module, plan: Plan, *, checkpoint: Place | None = None) -> Task:

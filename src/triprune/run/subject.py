@@ -146,21 +146,22 @@ class Subject:
     def freed(self, blocks: BlockList) -> dict[str, tuple[int, int]]:
         """Return the macs and params that go with each block when it goes alone.
 
-        The channels of a dense layer go from all that follows it, too, so those models are built.
+        The channels of a dense layer go from all that follows it, too, so those models are built;
+        not where it is the only block, as no model keeps none.
         """
-        return {
-            block.name: self._freed_by_cut(block.name, blocks)
-            if block.kind == "dense"
-            else (block.macs, block.params)
-            for block in blocks
-        }
+        whole = self.cost_of(self.model, self.resolution_px)
+        freed: dict[str, tuple[int, int]] = {}
+        for block in blocks:
+            freed[block.name] = block.macs, block.params
+            if block.kind == "dense" and blocks.total > 1:
+                macs, params = self._cost_without(block.name, blocks)
+                freed[block.name] = whole[0] - macs, whole[1] - params
+        return freed
 
-    def _freed_by_cut(self, name: str, blocks: BlockList) -> tuple[int, int]:
+    def _cost_without(self, name: str, blocks: BlockList) -> tuple[int, int]:
         one_less = Scale(depth=(blocks.total - 1) / blocks.total)
         model, _ = self.cut(one_less, {each: float(each != name) for each in blocks.names})
-        macs, params = self.cost_of(self.model, self.resolution_px)
-        left_macs, left_params = self.cost_of(model, self.resolution_px)
-        return macs - left_macs, params - left_params
+        return self.cost_of(model, self.resolution_px)
 
     def _least_px(self) -> int:
         """Return the smallest side on which the network runs, by bisection."""
