@@ -1,12 +1,13 @@
-r"""Fine-tune a config's original after several cuts, side by side, by one recipe.
+r"""Fine-tune a config's original after several cuts, side by side.
 
     python benchmarks/cuts.py configs/cifar10-public-resnet56.toml --epochs 160 --seeds 0 1 2 \
-        --cut 0.48,1,1 1,0.71,1 0.74,0.81,1@random 0.74,0.81,1@bn_scale/output \
+        --cut 0.48,1,1 0.74,0.81,1@random 0.74,0.81,1@bn_scale/output 1,0.71,1+schedule=cosine \
         --out results/fine_tuning/NAME.json
 
 A cut is a scale; after an ``@`` it names who judges channels and, after a slash, who judges blocks.
 What it does not name is the config's own. The recipe is that of the config's final fine-tuning,
-with ``--epochs``. fine_tuning.py is the other way round: several recipes after one cut. ``--test``
+with ``--epochs`` and what a cut sets otherwise after a ``+``. fine_tuning.py is for recipes alone,
+after one cut. ``--test``
 opens the test split at the end. Stops before ``--seconds`` are over; what was not finished is
 recorded as stopped. It needs torch, numpy and safetensors.
 """
@@ -25,7 +26,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from fine_tuning import final_task, fine_tune_all
+from fine_tuning import final_task, fine_tune_all, refuse_idle
 from kept_kernels import keep_by_source
 from machine import circumstances
 from scales import read_scale
@@ -33,6 +34,7 @@ from study_rows import Row
 from triprune.core.scale import Scale
 from triprune.errors import InputError, TripruneError
 from triprune.learning.deadline import Deadline
+from triprune.learning.recipe import Recipe
 from triprune.network.plan import Plan
 from triprune.run.artifacts import Survey
 from triprune.run.block_worth import scores_of_blocks
@@ -43,6 +45,7 @@ from triprune.run.steps import original_task
 from triprune.run.store import Store
 from triprune.run.subject import Subject
 from triprune.run.trainer import Task
+from variants import read_settings
 
 KIND = "study of cuts"
 
@@ -57,19 +60,21 @@ class Cut:
 
     @classmethod
     def read(cls, text: str, settings: Settings) -> Cut:
-        """Return the cut that is written as SCALE, SCALE@CHANNELS or SCALE@CHANNELS/BLOCKS."""
-        scale, _, judges = text.partition("@")
+        """Return the cut written as SCALE, SCALE@CHANNELS/BLOCKS or either with +SETTING=VALUE."""
+        cut, *told = text.split("+")
+        scale, _, judges = cut.partition("@")
         channels, _, blocks = judges.partition("/")
         named = {"importance": channels, "block_importance": blocks}
         changes: dict[str, Any] = {name: judge for name, judge in named.items() if judge}
-        return cls(text, read_scale(scale), replace(settings, **changes))
+        recipe = Recipe.from_mapping({**settings.recipe.to_mapping(), **read_settings(told)})
+        return cls(text, read_scale(scale), replace(settings, recipe=recipe, **changes))
 
     @property
     def deciding(self) -> tuple[Any, ...]:
         """What tells two cuts apart: nobody judges channels or blocks that all stay."""
         channels = self.settings.importance if self.scale.width < 1.0 else None
         blocks = self.settings.block_importance if self.scale.depth < 1.0 else None
-        return self.scale, channels, blocks
+        return self.scale, channels, blocks, self.settings.recipe.fine_tuning(final=True)
 
     def make(self, case: Case, judged: dict[str, dict[str, float]]) -> tuple[nn.Module, Plan]:
         """Cut a copy of the case's original; ``judged`` are the scores of blocks by judge."""
@@ -111,7 +116,7 @@ def run(case: Case, cuts: Sequence[Cut], rows: Sequence[Row], settings: argparse
         "circumstances": circumstances(torch.device(case.device)),
         "original": {"accuracy": case.trainer.validate(original_task(case))},
         "epochs": settings.epochs,
-        "recipe": rows[0].tuning.to_mapping(),
+        "recipe": case.settings.recipe.fine_tuning(final=True).to_mapping(),
         "cuts": {cut.text: about_cut(cut, case, *made[cut.text]) for cut in cuts},
     }
     pairs: list[tuple[Row, Task]] = []
@@ -140,11 +145,13 @@ def surveyed(folder: Path, case: Case) -> dict[str, float]:
 def about_cut(cut: Cut, case: Case, model: nn.Module, plan: Plan) -> dict[str, Any]:
     """Return what was asked and what was built."""
     macs, params = case.subject.cost_of(model, plan.resolution_px)
+    recipe, common = (each.recipe.to_mapping() for each in (cut.settings, case.settings))
     return {
         "scale": asdict(cut.scale),
         "realised": asdict(plan.realised),
         "importance": cut.settings.importance,
         "block_importance": cut.settings.block_importance,
+        "recipe": {name: told for name, told in recipe.items() if told != common.get(name)},
         "removed_blocks": list(plan.removed_blocks),
         "macs": macs,
         "params": params,
@@ -168,13 +175,21 @@ def read_rows(cuts: Sequence[Cut], settings: argparse.Namespace) -> list[Row]:
             "some fine-tunings would be the same",
             "give every cut and every seed once",
         )
-    return [Row(cut.text, seed, cut.settings.recipe) for cut, seed in pairs]
+    rows = [Row(cut.text, seed, cut.settings.recipe) for cut, seed in pairs]
+    for row in rows:
+        refuse_idle(row)
+    return rows
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("config", type=Path, help="a run's TOML file")
-    parser.add_argument("--cut", nargs="+", required=True, help="as 0.74,0.81,1@random/output")
+    parser.add_argument(
+        "--cut",
+        nargs="+",
+        required=True,
+        help="as 0.74,0.81,1@random/output+schedule=cosine",
+    )
     parser.add_argument("--run", type=Path, help="take the scores of blocks that this run found")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--epochs", type=int, required=True)

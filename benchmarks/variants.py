@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from triprune.errors import InputError
 from triprune.learning.recipe import Recipe
 
@@ -13,13 +15,20 @@ def recipe_of(variant: str, recipe: Recipe) -> Recipe:
     """Return ``recipe`` with the precision, layout and settings that ``variant`` names."""
     engine, *settings = variant.split("+")
     precision, _, layout = engine.partition("-")
-    changes: dict[str, object] = {"precision": precision, "layout": layout or "auto"}
+    changes = {"precision": precision, "layout": layout or "auto", **read_settings(settings)}
+    return Recipe.from_mapping({**recipe.to_mapping(), **changes})
+
+
+def read_settings(settings: Sequence[str]) -> dict[str, object]:
+    """Return the settings of a recipe that are written as NAME=VALUE."""
+    changes: dict[str, object] = {}
     for setting in settings:
         name, _, value = setting.partition("=")
         if not value:
-            raise InputError(f"the variant {variant}", f"{setting} has no value", "give NAME=VALUE")
+            asked = f"the settings {'+'.join(settings)}"
+            raise InputError(asked, f"{setting} has no value", "give NAME=VALUE")
         changes[name] = _value(value)
-    return Recipe.from_mapping({**recipe.to_mapping(), **changes})
+    return changes
 
 
 def _value(text: str) -> object:

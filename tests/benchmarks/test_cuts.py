@@ -71,6 +71,22 @@ def test_cuts_and_seeds_side_by_side(study):
     assert "1,0.5,0.8@random seed 4: 2 of 2 epochs" in told
 
 
+def test_a_cut_may_have_settings_of_its_own(study):
+    told, found = study(
+        *("--cut", "1,0.5,1", "1,0.5,1+schedule=multi-step+kernels=torch", "1,0.5,1+final_rate=0.01"),
+        *("--epochs", 3, "--seeds", 0),
+    )
+    assert [cut["recipe"] for cut in found["cuts"].values()] == [
+        {},
+        {"schedule": "multi-step", "kernels": "torch"},
+        {"final_rate": 0.01},
+    ]
+    assert (found["recipe"]["schedule"], found["recipe"]["rate"]) == ("cosine", 0.05)
+    assert "1,0.5,1+final_rate=0.01 seed 0: 3 of 3 epochs" in told
+    slow, fast = (found["rows"][place]["accuracy"] for place in (2, 0))
+    assert slow != fast
+
+
 def test_blocks_go_as_a_run_of_the_same_original_found(study, run, tmp_path):
     run("paper_run.py", "run", "small.toml", "--until", "survey", cwd=tmp_path)
     store = Store(tmp_path / "runs" / "small")
@@ -107,6 +123,11 @@ def test_blocks_go_as_a_run_of_the_same_original_found(study, run, tmp_path):
         ({"--cut": ["0.5,0.7,1", "0.50,0.7,1"]}, "would be the same"),
         ({"--cut": ["0.5,1,1", "0.5,1,1@random"]}, "would be the same"),
         ({"--cut": ["1,0.5,1", "1,0.5,1@/probe"]}, "would be the same"),
+        ({"--cut": ["1,0.5,1", "1,0.5,1+kernels=own"]}, "would be the same"),
+        ({"--cut": ["1,0.5,1+schedule"]}, "schedule has no value"),
+        ({"--cut": ["1,0.5,1+schedule=taste"]}, "schedule = 'taste'"),
+        ({"--cut": ["1,0.5,1+rate=0.5"]}, "does not follow rate"),
+        ({"--cut": ["1,0.5,1+taste=0.5"]}, "a recipe with taste"),
         ({"--seeds": [1, 1]}, "would be the same"),
         ({"--epochs": [0]}, "final_epochs = 0"),
         ({"--out": ["small.toml"]}, "it is there already"),
