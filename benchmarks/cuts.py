@@ -193,6 +193,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--run", type=Path, help="take the scores of blocks that this run found")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--epochs", type=int, required=True)
+    parser.add_argument("--validate-every", type=int, default=1, help="epochs; the last one always")
     parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
     parser.add_argument("--test", action="store_true", help="open the test split at the end")
     parser.add_argument("--seconds", type=float, default=540, help="stop after about so long")

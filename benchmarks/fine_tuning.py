@@ -85,7 +85,10 @@ def fine_tune_all(
     distilled = sum(row.tuning.epochs for row in rows if row.recipe.distillation)
     # Copies of one trainer share what the original answered.
     assert isinstance(case.trainer, ImageTrainer)
-    trainer = replace(case.trainer, watchers=[study], planned_epochs=distilled)
+    every = settings.validate_every
+    trainer = replace(
+        case.trainer, watchers=[study], planned_epochs=distilled, validate_every=every
+    )
     if settings.answers is not None:
         trainer = replace(trainer, memory=KeptMemory(settings.answers))
     drive([tuned(replace(trainer, recipe=row.recipe), row, task) for row, task in pairs])
@@ -179,6 +182,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--variant", nargs="+", required=True, help="as fp16+temperature=8")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--epochs", type=int, required=True)
+    parser.add_argument("--validate-every", type=int, default=1, help="epochs; the last one always")
     parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
     parser.add_argument("--test", action="store_true", help="open the test split at the end")
     parser.add_argument("--seconds", type=float, default=540, help="stop after about so long")

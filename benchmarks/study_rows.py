@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Sequence
@@ -42,11 +43,12 @@ class Row:
         """Return the row as one line of text."""
         if self.error is not None or not self.history:
             return f"{self.name}: {self.error or 'no epoch was begun'}"
-        last = [record.accuracy or 0.0 for record in self.history[-5:]]
+        judged = [record.accuracy for record in self.history if record.accuracy is not None]
+        last = judged[-5:] or [math.nan]
         test = "" if self.test_accuracy is None else f", test {self.test_accuracy:.2%}"
         return (
             f"{self.name}: {len(self.history)} of {self.tuning.epochs} epochs, mean of the last "
-            f"{len(last)} {statistics.fmean(last):.2%} on validation{test}"
+            f"{len(last)} judged {statistics.fmean(last):.2%} on validation{test}"
         )
 
     def to_mapping(self) -> dict[str, Any]:

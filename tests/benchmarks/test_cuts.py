@@ -74,7 +74,7 @@ def test_cuts_and_seeds_side_by_side(study):
 def test_a_cut_may_have_settings_of_its_own(study):
     told, found = study(
         *("--cut", "1,0.5,1", "1,0.5,1+schedule=multi-step+kernels=torch", "1,0.5,1+final_rate=0.01"),
-        *("--epochs", 3, "--seeds", 0),
+        *("--epochs", 3, "--seeds", 0, "--validate-every", 2),
     )
     assert [cut["recipe"] for cut in found["cuts"].values()] == [
         {},
@@ -82,9 +82,10 @@ def test_a_cut_may_have_settings_of_its_own(study):
         {"final_rate": 0.01},
     ]
     assert (found["recipe"]["schedule"], found["recipe"]["rate"]) == ("cosine", 0.05)
-    assert "1,0.5,1+final_rate=0.01 seed 0: 3 of 3 epochs" in told
+    assert "1,0.5,1+final_rate=0.01 seed 0: 3 of 3 epochs, mean of the last 2 judged" in told
     slow, fast = (found["rows"][place]["accuracy"] for place in (2, 0))
-    assert slow != fast
+    assert slow[1:] != fast[1:]
+    assert slow[0] is fast[0] is None  # judged after every second epoch and the last
 
 
 def test_blocks_go_as_a_run_of_the_same_original_found(study, run, tmp_path):
