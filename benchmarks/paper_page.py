@@ -27,6 +27,7 @@ from paper_numbers import (
     search_epochs,
     seconds_of,
 )
+from paper_runoff import runoff_section
 from paper_study import studies
 from triprune.learning.recipe import Recipe
 
@@ -56,6 +57,9 @@ def page(runs: list[dict[str, Any]]) -> str:
     noise = list(noise_section(runs, given))
     if noise:
         parts += ["## The noise of a training\n", *noise]
+    against = list(runoff_section(runs, given))
+    if against:
+        parts += ["## Validation against the test\n", *against]
     return "\n".join(parts)
 
 

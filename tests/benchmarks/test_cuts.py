@@ -73,7 +73,12 @@ def test_cuts_and_seeds_side_by_side(study):
 
 def test_a_cut_may_have_settings_of_its_own(study):
     told, found = study(
-        *("--cut", "1,0.5,1", "1,0.5,1+schedule=multi-step+kernels=torch", "1,0.5,1+final_rate=0.01"),
+        *(
+            "--cut",
+            "1,0.5,1",
+            "1,0.5,1+schedule=multi-step+kernels=torch",
+            "1,0.5,1+final_rate=0.01",
+        ),
         *("--epochs", 3, "--seeds", 0, "--validate-every", 2),
     )
     assert [cut["recipe"] for cut in found["cuts"].values()] == [

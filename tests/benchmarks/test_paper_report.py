@@ -288,6 +288,44 @@ def test_the_noise_of_a_training_is_told_by_seeds_and_judges(report, recorded):
     assert "| cifar10-resnet56 | 50% | 8 | 0 | 8 | 8 |" in page
 
 
+def test_a_run_off_on_validation_is_held_against_the_test(report, recorded):
+    def scored(name, validation, test):
+        """Return the run with these percentages, and a pair of seeds about each."""
+        run = copy.deepcopy(recorded) | {"name": name}
+        (at,) = run["budgets"]
+        rows = {row["name"]: row for row in at["test"]["rows"]}
+        for spends, judged, tested in zip(SPENDS, validation, test, strict=True):
+            for final, step in zip(at["finals"][spends], (0.1, -0.1), strict=True):
+                final["accuracy"] = (judged + step) / 100
+            rows[spends]["accuracies"] = [tested / 100, tested / 100]
+        return run
+
+    kept = scored("cifar10-kept", (93.0, 92.9, 92.0, 91.0), (92.5, 92.0, 92.2, 91.2))
+    lost = scored("cifar10-lost", (93.05, 93.2, 92.4, 91.5), (92.5, 92.1, 92.6, 91.5))
+    told = report.page([kept, lost]).partition("## Validation against the test")[2]
+    assert "| cifar10-kept | 50% | joint | 92.50 | 92.50 | 92.20 |" in told
+    assert "| cifar10-lost | 50% | depth | 92.10 | 92.50 | 92.60 |" in told
+    # The best are 0.3 behind and 0.1 ahead, the second 0.5 and 0.4 behind, the third 1.3 and 1.0.
+    assert (
+        "stands +0.10 points beside the best, +0.45 points beside the second, "
+        "+1.15 points beside the third of the single axes"
+    ) in told
+    # Joint and depth are 0.1 and 0.15 points apart, and turn round in the second run.
+    assert "Of 2 pairs of one run and budget that are less than 0.3 points apart" in told
+    assert "less than 0.3 points apart on validation, 1 have the same order" in told
+    # All others keep their order but depth and width, twice, and joint and width of the second.
+    assert "Of 10 pairs of one run and budget that are 0.3 or more points apart" in told
+    assert "0.3 or more points apart on validation, 7 have the same order" in told
+    given = copy.deepcopy(lost)  # width and resolution of the second run as of the first
+    for spends in ("width", "resolution"):
+        given["budgets"][0]["finals"][spends] = kept["budgets"][0]["finals"][spends]
+    told = report.page([kept, given]).partition("## Validation against the test")[2]
+    assert "Of 9 pairs" in told
+    alone = copy.deepcopy(recorded)
+    alone["budgets"][0]["test"]["rows"] = alone["budgets"][0]["test"]["rows"][:2]
+    assert "## Validation against the test" not in report.page([alone])
+
+
 def test_none_several_and_unfinished_runs(report, recorded, tmp_path):
     root = root_of(tmp_path)
     report.write_page(root, check=False)
@@ -310,6 +348,7 @@ def test_none_several_and_unfinished_runs(report, recorded, tmp_path):
         "## cifar10-another",
         "## cifar10-resnet56-rounds10",
         "## Epochs a round",
+        "## Validation against the test",
     ]
     predictor = Predictor.from_dict(recorded["predictor"])
     best = recorded["budgets"][0]["choices"]["joint"]["choice"]["predicted_accuracy"]
