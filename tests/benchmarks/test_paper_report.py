@@ -3,6 +3,7 @@
 import copy
 import importlib
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 from itertools import pairwise
 from pathlib import Path
@@ -79,6 +80,21 @@ def root_of(folder: Path, *runs: dict) -> Path:
 
 def test_the_pages_in_the_repository_are_what_the_records_say(report):
     report.write_page(ROOT, check=True)
+
+
+def test_prose_tells_where_joint_stands_on_average(report):
+    told = report.page(report.read_runs(ROOT / "results" / "cifar10"))
+    sentence = told.partition("On average over these the joint model")[2].partition("single axes")[
+        0
+    ]
+    points = [float(each) for each in re.findall(r"[+-]\d+\.\d\d", sentence)]
+    assert len(points) == 3
+    assert points[0] < 0 < points[1] < points[2]
+    best, second, third = (f"{abs(each):.2f}" for each in points)
+    for path in ("README.md", "docs/adr/0102-flat-along-the-budget.md"):
+        text = " ".join((ROOT / path).read_text().split())
+        assert f"on average {best} points behind the best single axis, {second} before" in text
+        assert f"{third} before the third" in text
 
 
 def test_a_record_holds_everything_but_weights_and_paths(recorded):
