@@ -211,8 +211,8 @@ Points on the axes alone cannot tell a higher rank from rank 1, so it is refused
 
 The same grid holds ResNets that were trained at many scales, not pruned. Between them the logarithm
 of the error is interpolated, in straight lines and by curves that do not overshoot: the best of
-d·w² = budget, and each axis alone. The grid gives {twice} scales two accuracies; by them the standard
-deviation of one is {100 * deviation:.2f} points.
+d·w² = budget, and each axis alone. The grid gives {twice} scales two accuracies; by them the
+standard deviation of one is {100 * deviation:.2f} points.
 
 {table(joint_gain.HEAD, joint_gain.rows_of(grid))}
 At half of ResNet-56's macs hardly any scale is better than depth alone. Table 1 of the paper has
