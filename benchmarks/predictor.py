@@ -41,6 +41,7 @@ GRID_HEAD = [
     "Eq. 7, degree 3",
     "on the logit",
     "picked",
+    "picked, too high by",
     "in 90 % intervals",
 ]
 CHOICE_HEAD = ["predictor", "degree", "depth", "width", "resolution", "predicted"]
@@ -118,7 +119,9 @@ def across_grids() -> Rows:
             ]
         )
         errors = [f"{mean_error(fit, test):.2f}" for fit in fits]
-        rows.append([label, str(len(train)), str(len(test)), *errors, f"{covered:.0%}"])
+        too_high = 100 * np.mean([picked(row.scale) - row.accuracy for row in test])
+        counts = str(len(train)), str(len(test))
+        rows.append([label, *counts, *errors, f"{too_high:+.2f}", f"{covered:.0%}"])
     return rows
 
 

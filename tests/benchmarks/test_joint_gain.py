@@ -2,6 +2,7 @@
 
 import importlib
 import math
+import re
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -65,7 +66,10 @@ def test_the_decisions_tell_what_the_grid_says(script):
     page = (ROOT / "docs" / "results" / "predictor.md").read_text()
     for row in script.rows_of(grid):
         assert f"| {' | '.join(row)} |" in page
+    found = re.search(r"\| ResNets, CIFAR-10 \|.* ([+-][0-9.]+) \| [0-9]+% \|", page)
     text = " ".join((ROOT / "docs" / "adr" / "0102-flat-along-the-budget.md").read_text().split())
+    assert found is not None
+    assert f"[{-float(found[1]):.2f} points too low]" in text
     for original in ("ResNet-56", "ResNet-32"):
         best, *alone = told[original, "50%", "curved"][2:6]
         cells = " | ".join(each.rstrip("%") for each in (best, *alone))
