@@ -1,4 +1,4 @@
-"""Owns what the paper's own grid of ResNets says there is to win jointly; fits no predictor.
+"""Owns what the paper's own grid of ResNets says there is to win jointly.
 
 Between networks that were trained, the logarithm of the error is interpolated over the logarithms
 of the kept fractions: in straight lines, and by curves that do not overshoot. The grid knows depth
@@ -18,11 +18,12 @@ from typing import Literal
 import numpy as np
 from scipy.interpolate import RegularGridInterpolator
 
-from triprune import Observation, Scale
+from triprune import Observation, Predictor, Scale, choose_scale
 
 Method = Literal["linear", "pchip"]
 HEAD = ["original", "budget", "between networks", "depth", "width", "best", "depth alone"]
 HEAD += ["width alone", "resolution alone", "joint leads by"]
+REGRET_HEAD = ["budget", "depth", "width", "resolution", "loses, straight", "loses, curved"]
 ORIGINALS = {"ResNet-56": 1.0, "ResNet-32": 5 / 9}
 METHODS: dict[Method, str] = {"linear": "straight", "pchip": "curved"}
 BUDGETS = (0.7, 0.5, 0.36)  # down to where the grid reaches along every axis
@@ -98,3 +99,20 @@ def rows_of(grid: Grid) -> list[list[str]]:
         lead = f"{100 * (best - max(alone)):.2f}"
         rows.append([name, f"{budget:.0%}", METHODS[method], *kept, *told, lead])
     return rows
+
+
+def regret_rows(grid: Grid, predictor: Predictor) -> list[list[str]]:
+    """Return what the predictor chooses for ResNet-56, and what that loses against the best."""
+    rows: list[list[str]] = []
+    for budget in BUDGETS:
+        chosen = choose_scale(predictor, budget=budget).scale
+        lost = [regret(grid.between(method), chosen, budget) for method in METHODS]
+        rows.append([f"{budget:.0%}", *(f"{kept:.2f}" for kept in chosen), *lost])
+    return rows
+
+
+def regret(surface: Surface, chosen: Scale, budget: float) -> str:
+    """Return the points that a choice loses; the grid knows no width beside a lower resolution."""
+    if "resolution" in chosen.cut_axes() and "width" in chosen.cut_axes():
+        return "–"
+    return f"{100 * (surface.best(1.0, budget)[2] - surface.at(*chosen)):.2f}"

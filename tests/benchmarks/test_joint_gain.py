@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from triprune import Observation, Scale
+from triprune import Observation, Scale, fit_predictor
 from triprune.run.observations import read_observations
 
 ROOT = Path(__file__).parents[2]
@@ -51,6 +51,14 @@ def test_where_deeper_cuts_cost_more_the_best_cuts_both(script):
     assert accuracy > max(surface.at(0.5), surface.at(1.0, 0.5**0.5)) + 0.005
 
 
+def test_what_a_choice_loses_against_the_best(script):
+    surface = grid_of(script, lambda d, w, r: 0.06 * d**-0.3 * w**-0.8 * r**-1.2).between("pchip")
+    best, narrow = 0.06 * 0.5**-0.3, 0.06 * 0.5**-0.4
+    assert script.regret(surface, Scale(0.5), 0.5) == "0.00"
+    assert script.regret(surface, Scale(width=0.5**0.5), 0.5) == f"{100 * (narrow - best):.2f}"
+    assert script.regret(surface, Scale(0.8, 0.8, 0.9), 0.5) == "–"
+
+
 def test_numbers_that_two_tables_share_count_once(script):
     rows = [Observation(Scale(0.5), told) for told in (0.90, 0.90, 0.92)]
     rows += [Observation(Scale(), 0.93), Observation(Scale(width=0.6), 0.91)]
@@ -64,7 +72,12 @@ def test_the_decisions_tell_what_the_grid_says(script):
     grid = script.Grid.of(rows)
     told = {(row[0], row[1], row[2]): row[3:] for row in script.rows_of(grid)}
     page = (ROOT / "docs" / "results" / "predictor.md").read_text()
-    for row in script.rows_of(grid):
+    axes, _ = importlib.import_module("predictor").read_grid("resnet_cifar10")
+    regrets = script.regret_rows(grid, fit_predictor(axes))
+    assert regrets[1] == ["50%", "0.50", "1.00", "1.00", "0.00", "0.01"]
+    most = max(float(lost) for row in regrets for lost in row[-2:])
+    assert f"loses at most {most:.2f} points against the best" in (ROOT / "README.md").read_text()
+    for row in [*script.rows_of(grid), *regrets]:
         assert f"| {' | '.join(row)} |" in page
     found = re.search(r"\| ResNets, CIFAR-10 \|.* ([+-][0-9.]+) \| [0-9]+% \|", page)
     text = " ".join((ROOT / "docs" / "adr" / "0102-flat-along-the-budget.md").read_text().split())
