@@ -7,9 +7,8 @@ r"""Fine-tune a config's original after several cuts, side by side.
 A cut is a scale; after an ``@`` it names who judges channels and, after a slash, who judges blocks.
 What it does not name is the config's own. The recipe is that of the config's final fine-tuning,
 with ``--epochs`` and what a cut sets otherwise after a ``+``. fine_tuning.py is for recipes alone,
-after one cut. ``--test``
-opens the test split at the end. Stops before ``--seconds`` are over; what was not finished is
-recorded as stopped. It needs torch, numpy and safetensors.
+after one cut. ``--test`` opens the test split at the end. Stops before ``--seconds`` are over; what
+was not finished is recorded as stopped. It needs torch, numpy and safetensors.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from fine_tuning import final_task, fine_tune_all, refuse_idle
+from fine_tuning import device_of, final_task, fine_tune_all, refuse_what_cannot_be
 from kept_kernels import keep_by_source
 from machine import circumstances
 from scales import read_scale
-from study_rows import Row
+from study_rows import Row, every
 from triprune.core.scale import Scale
 from triprune.errors import InputError, TripruneError
 from triprune.learning.deadline import Deadline
@@ -97,7 +96,7 @@ def main() -> None:
             keep_by_source(settings.kernels)
         spec = read_spec(settings)
         cuts = [Cut.read(text, spec.settings) for text in settings.cut]
-        rows = read_rows(cuts, settings)
+        rows = read_rows(cuts, device_of(spec), settings)
         run(open_case(spec, deadline=Deadline(settings.seconds)), cuts, rows, settings)
     except TripruneError as error:
         raise SystemExit(f"{error}") from error
@@ -165,9 +164,12 @@ def read_spec(settings: argparse.Namespace) -> RunSpec:
     return replace(spec, settings=replace(spec.settings, recipe=recipe, effort="paper"))
 
 
-def read_rows(cuts: Sequence[Cut], settings: argparse.Namespace) -> list[Row]:
+def read_rows(cuts: Sequence[Cut], device: torch.device, settings: argparse.Namespace) -> list[Row]:
     """Return every cut with every seed; refuse one that comes twice."""
     pairs = list(itertools.product(cuts, settings.seeds))
+    rows = [Row(cut.text, seed, cut.settings.recipe) for cut, seed in pairs]
+    for row in rows:
+        refuse_what_cannot_be(row, device)
     same = {(cut.deciding, seed) for cut, seed in pairs}
     if len(same) < len(pairs):
         raise InputError(
@@ -175,9 +177,6 @@ def read_rows(cuts: Sequence[Cut], settings: argparse.Namespace) -> list[Row]:
             "some fine-tunings would be the same",
             "give every cut and every seed once",
         )
-    rows = [Row(cut.text, seed, cut.settings.recipe) for cut, seed in pairs]
-    for row in rows:
-        refuse_idle(row)
     return rows
 
 
@@ -193,7 +192,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--run", type=Path, help="take the scores of blocks that this run found")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--epochs", type=int, required=True)
-    parser.add_argument("--validate-every", type=int, default=1, help="epochs; the last one always")
+    parser.add_argument(
+        "--validate-every", type=every, default=1, help="epochs; the last one always"
+    )
     parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
     parser.add_argument("--test", action="store_true", help="open the test split at the end")
     parser.add_argument("--seconds", type=float, default=540, help="stop after about so long")

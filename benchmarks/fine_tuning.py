@@ -27,7 +27,7 @@ from torch import nn
 from kept_answers import KeptMemory
 from machine import circumstances
 from scales import read_scale
-from study_rows import Row, Study
+from study_rows import Row, Study, every
 from triprune.core.scale import Scale
 from triprune.errors import InputError, RunStoppedError, TrainingError, TripruneError
 from triprune.learning.deadline import Deadline
@@ -142,13 +142,12 @@ def read_spec(settings: argparse.Namespace) -> RunSpec:
 
 def read_rows(spec: RunSpec, settings: argparse.Namespace) -> list[Row]:
     """Return every variant with every seed; refuse settings that do not exist, or a row twice."""
-    device = spec.settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = device_of(spec)
     rows: dict[tuple[Recipe, int], Row] = {}
     for what, seed in itertools.product(settings.variant, settings.seeds):
         begun = replace(spec.settings.recipe, final_epochs=settings.epochs)
         row = Row(what, seed, recipe_of(what, begun))
-        resolved_precision(row.recipe.precision, torch.device(device))
-        refuse_idle(row)
+        refuse_what_cannot_be(row, device)
         same = rows.setdefault((row.tuning, seed), row)
         if same is not row:
             raise InputError(
@@ -159,8 +158,17 @@ def read_rows(spec: RunSpec, settings: argparse.Namespace) -> list[Row]:
     return list(rows.values())
 
 
-def refuse_idle(row: Row) -> None:
-    """Refuse settings that the final fine-tuning does not follow: they would only seem tried."""
+def device_of(spec: RunSpec) -> torch.device:
+    """Return where a study of this run will train."""
+    return torch.device(spec.settings.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def refuse_what_cannot_be(row: Row, device: torch.device) -> None:
+    """Refuse a precision that the device lacks, and settings that would only seem tried.
+
+    Those are settings that the final fine-tuning does not follow.
+    """
+    resolved_precision(row.recipe.precision, device)
     idle = {"epochs", "round_epochs", "final_epochs"}
     if row.recipe.final_rate is not None:
         idle |= {"rate", "round_rate"}
@@ -169,7 +177,7 @@ def refuse_idle(row: Row) -> None:
     named = sorted(idle & {setting.partition("=")[0] for setting in row.what.split("+")[1:]})
     if named:
         raise InputError(
-            f"the variant {row.what}",
+            f"the fine-tuning {row.what}",
             f"the final fine-tuning does not follow {', '.join(named)}",
             "give final_rate, and --epochs",
         )
@@ -182,7 +190,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--variant", nargs="+", required=True, help="as fp16+temperature=8")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--epochs", type=int, required=True)
-    parser.add_argument("--validate-every", type=int, default=1, help="epochs; the last one always")
+    parser.add_argument(
+        "--validate-every", type=every, default=1, help="epochs; the last one always"
+    )
     parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
     parser.add_argument("--test", action="store_true", help="open the test split at the end")
     parser.add_argument("--seconds", type=float, default=540, help="stop after about so long")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from statistics import fmean, variance
 from typing import Any
 
-from paper_numbers import Borrowed, Forecast, forecasts, kept_loss
+from paper_numbers import Borrowed, Forecast, forecasts, is_own, kept_loss
 from triprune.core.fitting import fit_predictor
 from triprune.core.observation import Observation
 from triprune.core.predictor import Predictor
@@ -58,7 +58,7 @@ def seed_shares(
     ``given`` are final models at the run's own budget that are another's.
     """
     for at in run["budgets"]:
-        own = at["budget"] == run["settings"]["budget"]
+        own = is_own(run, at)
         for spends, finals in at["finals"].items():
             scores = [each["accuracy"] for each in finals]
             if len(scores) > 1 and not (own and spends in given):

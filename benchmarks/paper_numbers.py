@@ -139,10 +139,15 @@ def lead(at: dict[str, Any]) -> Lead | None:
     return Lead(best["name"], points, error)
 
 
+def is_own(run: dict[str, Any], at: dict[str, Any]) -> bool:
+    """Whether this is the budget that the run is configured for."""
+    return at["budget"] == run["settings"]["budget"]
+
+
 def joint_choice(run: dict[str, Any]) -> list[float] | None:
     """Return the scale chosen for the run's own budget."""
     for at in run["budgets"]:
-        if at["budget"] == run["settings"]["budget"] and "joint" in at["choices"]:
+        if is_own(run, at) and "joint" in at["choices"]:
             return at["choices"]["joint"]["choice"]["scale"]
     return None
 
@@ -191,7 +196,7 @@ def chains_of(run: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
 
 def finals_of(run: dict[str, Any]) -> dict[str, Any]:
     """Return the final models at the run's own budget, by what it was spent on."""
-    own = [at for at in run["budgets"] if at["budget"] == run["settings"]["budget"]]
+    own = [at for at in run["budgets"] if is_own(run, at)]
     return own[0]["finals"] if own else {}
 
 

@@ -2,36 +2,55 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
-from paper_numbers import SPENDS, Borrowed, row_of
+from paper_numbers import Borrowed, forecasts, is_own, row_of
 
 CLOSE = 0.3  # points; docs/adr/0102 says why
+AXES = ("depth", "width", "resolution")
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a budget's final models of one kind stand, in percent: means over their seeds."""
+    """Where final models stand, in percent: what was forecast of them, and means over seeds."""
 
     spends: str
     scale: tuple[float, ...]
+    forecast: float
     validation: float
     test: float
 
 
+Held = tuple[dict[str, Any], dict[str, Any], dict[str, Standing]]
+
+
 def runoff_section(runs: Sequence[dict[str, Any]], given: Mapping[str, Borrowed]) -> Iterator[str]:
-    """Yield what the best on validation would have been worth, and how often it keeps its lead.
+    """Yield what the best on validation would have been worth, and who orders final models well.
 
     ``given`` are the final models that a run has of another: pairs of them are counted there.
     """
     budgets = [(run, at, standings(at)) for run in runs for at in run["budgets"]]
-    held = [(run, at, found) for run, at, found in budgets if alone(found)]
+    held = [each for each in budgets if "joint" in each[2] and len(each[2]) > 1]
     if not held:
         return
+    yield from winners(held)
+    yield beside_single_axes([found for _, _, found in held])
+    pairs = [
+        pair
+        for run, at, found in held
+        for pair in pairs_of(found, given[run["name"]].finals if is_own(run, at) else ())
+    ]
+    yield from orders(pairs)
+    yield ""
+
+
+def winners(held: Sequence[Held]) -> Iterator[str]:
+    """Yield a table of what would have won, and what it and the joint choice are worth."""
     yield (
         "What if the final models had run off against each other on validation, single axes "
         "among them, instead of the forecast choosing? Test accuracies (%) of what would have won, "
@@ -40,67 +59,71 @@ def runoff_section(runs: Sequence[dict[str, Any]], given: Mapping[str, Borrowed]
     yield "| run | macs | best on validation | its test | joint | best single axis |"
     yield "|---|---|---|---|---|---|"
     for run, at, found in held:
-        won, joint = max(found, key=lambda each: each.validation), found[0]
-        best = max(each.test for each in alone(found))
-        row = run["name"], f"{at['budget']:.0%}", won.spends
-        yield f"| {' | '.join([*row, *(f'{x:.2f}' for x in (won.test, joint.test, best))])} |"
-    yield ""
-    yield beside_single_axes([found for _, _, found in held])
-    pairs = [
-        pair
-        for run, at, found in held
-        for pair in leads(found, given[run["name"]].finals if own(run, at) else ())
-    ]
-    for name, some in {
-        f"less than {CLOSE:g}": [each for each in pairs if abs(each[0]) < CLOSE],
-        f"{CLOSE:g} or more": [each for each in pairs if abs(each[0]) >= CLOSE],
-    }.items():
-        kept = sum(validation * test > 0 for validation, test in some)
-        yield (
-            f"Of {len(some)} pairs of one run and budget that are {name} points apart on "
-            f"validation, {kept} have the same order on the test."
-        )
+        won = max(found.values(), key=lambda each: each.validation)
+        names = " = ".join(each.spends for each in found.values() if each.scale == won.scale)
+        best = max(each.test for each in found.values() if each.spends in AXES)
+        tests = [f"{test:.2f}" for test in (won.test, found["joint"].test, best)]
+        cells = run["name"], f"{at['budget']:.0%}", names, *tests
+        yield f"| {' | '.join(cells)} |"
     yield ""
 
 
-def beside_single_axes(held: Sequence[Sequence[Standing]]) -> str:
-    """Say by how much the joint models lead the best single axis, and the others, on average."""
-    gaps: dict[str, list[float]] = {}
-    for found in held:
-        ranked = sorted(alone(found), key=lambda each: each.test, reverse=True)
-        for place, each in zip(("best", "second", "third"), ranked, strict=False):
-            gaps.setdefault(place, []).append(found[0].test - each.test)
-    told = [f"{fmean(points):+.2f} points beside the {place}" for place, points in gaps.items()]
+def beside_single_axes(held: Sequence[Mapping[str, Standing]]) -> str:
+    """Say by how much the joint models lead each single axis on average, where they differ."""
+    told: list[str] = []
+    for axis in AXES:
+        both = [(found["joint"], found[axis]) for found in held if axis in found]
+        leads = [joint.test - alone.test for joint, alone in both if joint.scale != alone.scale]
+        if len(leads) > 1:
+            error = stdev(leads) / math.sqrt(len(leads))
+            told.append(f"{fmean(leads):+.2f} ± {error:.2f} points beside {axis} ({len(leads)})")
     return (
-        "On average over these the joint model, as the forecast chose it, stands "
-        f"{', '.join(told)} of the single axes on the test."
+        "On average over the budgets where it is another model, the joint one, as the forecast "
+        f"chose it, stands {', '.join(told)} alone on the test; ± is the standard error of the "
+        "mean. These budgets are not independent: some share an original, and some final models.\n"
     )
 
 
-def standings(at: dict[str, Any]) -> list[Standing]:
+def orders(pairs: Sequence[tuple[Standing, Standing]]) -> Iterator[str]:
+    """Yield how many pairs validation and forecast put in the order of the test."""
+    apart = [(abs(one.validation - other.validation), one, other) for one, other in pairs]
+    for name, some in {
+        f"less than {CLOSE:g}": [pair for gap, *pair in apart if gap < CLOSE],
+        f"{CLOSE:g} or more": [pair for gap, *pair in apart if gap >= CLOSE],
+    }.items():
+        counts = [
+            sum(same_order(pair, judge) for pair in some) for judge in ("validation", "forecast")
+        ]
+        yield (
+            f"Of {len(some)} pairs of joint, depth and width of one budget that are {name} points "
+            f"apart on validation, validation has {counts[0]} in the order of the test and the "
+            f"forecast {counts[1]}."
+        )
+
+
+def same_order(pair: Sequence[Standing], judge: str) -> bool:
+    """Whether the judge puts two final models in the order of the test."""
+    one, other = pair
+    return (getattr(one, judge) - getattr(other, judge)) * (one.test - other.test) > 0
+
+
+def standings(at: dict[str, Any]) -> dict[str, Standing]:
     """Return the joint choice and the single axes of a budget that have met the test images."""
-    found: list[Standing] = []
-    for spends in SPENDS:
-        row, finals = row_of(at, spends), at["finals"].get(spends)
-        if row is not None and finals:
-            validation = 100 * fmean(each["accuracy"] for each in finals)
-            test = 100 * fmean(row["accuracies"])
-            found.append(Standing(spends, tuple(row["scale"]), validation, test))
+    found: dict[str, Standing] = {}
+    for each in forecasts(at):
+        row = row_of(at, each.spends)
+        if row is not None:
+            means = each.predicted, fmean(each.measured), fmean(row["accuracies"])
+            percent = (100 * mean for mean in means)
+            found[each.spends] = Standing(each.spends, tuple(row["scale"]), *percent)
     return found
 
 
-def alone(found: Sequence[Standing]) -> list[Standing]:
-    """Return the single axes, where there is a joint choice to be held against."""
-    return [each for each in found[1:] if found[0].spends == "joint"]
-
-
-def leads(found: Sequence[Standing], given: Collection[str]) -> Iterator[tuple[float, float]]:
-    """Yield the lead on validation and on the test of every pair, but those that are another's."""
-    for one, other in combinations(found, 2):
+def pairs_of(
+    found: Mapping[str, Standing], given: Collection[str]
+) -> Iterator[tuple[Standing, Standing]]:
+    """Yield the pairs of joint, depth and width that differ, but those that are another's."""
+    named = [each for name, each in found.items() if name != "resolution"]
+    for one, other in combinations(named, 2):
         if one.scale != other.scale and not {one.spends, other.spends} <= {*given}:
-            yield one.validation - other.validation, one.test - other.test
-
-
-def own(run: dict[str, Any], at: dict[str, Any]) -> bool:
-    """Whether this is the budget that the run is configured for."""
-    return at["budget"] == run["settings"]["budget"]
+            yield one, other

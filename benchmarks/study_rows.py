@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import argparse
 import statistics
 import time
 from collections.abc import Sequence
@@ -15,6 +15,14 @@ from triprune.learning.progress import EpochRecord
 from triprune.learning.recipe import Recipe
 
 _SAVED_EVERY = 10.0
+
+
+def every(text: str) -> int:
+    """Return how many epochs lie between two that are judged, as a command line gives it."""
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no count of epochs: give 1 or more")
+    return count
 
 
 @dataclass(slots=True)
@@ -43,13 +51,14 @@ class Row:
         """Return the row as one line of text."""
         if self.error is not None or not self.history:
             return f"{self.name}: {self.error or 'no epoch was begun'}"
+        told = f"{self.name}: {len(self.history)} of {self.tuning.epochs} epochs"
         judged = [record.accuracy for record in self.history if record.accuracy is not None]
-        last = judged[-5:] or [math.nan]
+        if not judged:
+            return f"{told}, none of them judged"
+        last = judged[-5:]
         test = "" if self.test_accuracy is None else f", test {self.test_accuracy:.2%}"
-        return (
-            f"{self.name}: {len(self.history)} of {self.tuning.epochs} epochs, mean of the last "
-            f"{len(last)} judged {statistics.fmean(last):.2%} on validation{test}"
-        )
+        mean = statistics.fmean(last)
+        return f"{told}, mean of the last {len(last)} judged {mean:.2%} on validation{test}"
 
     def to_mapping(self) -> dict[str, Any]:
         """Return what is written of it; one that no epoch was left for has an empty curve."""

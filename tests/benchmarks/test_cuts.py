@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from triprune.learning.progress import EpochRecord
+from triprune.learning.recipe import Recipe
 from triprune.run.artifacts import Survey
 from triprune.run.store import Store
 
@@ -88,9 +90,9 @@ def test_a_cut_may_have_settings_of_its_own(study):
     ]
     assert (found["recipe"]["schedule"], found["recipe"]["rate"]) == ("cosine", 0.05)
     assert "1,0.5,1+final_rate=0.01 seed 0: 3 of 3 epochs, mean of the last 2 judged" in told
-    slow, fast = (found["rows"][place]["accuracy"] for place in (2, 0))
-    assert slow[1:] != fast[1:]
-    assert slow[0] is fast[0] is None  # judged after every second epoch and the last
+    for row in found["rows"]:  # judged after every second epoch and the last
+        assert [each is None for each in row["accuracy"]] == [True, False, False]
+    assert len({row["train_accuracy"] for row in found["rows"]}) == 3
 
 
 def test_blocks_go_as_a_run_of_the_same_original_found(study, run, tmp_path):
@@ -132,7 +134,9 @@ def test_blocks_go_as_a_run_of_the_same_original_found(study, run, tmp_path):
         ({"--cut": ["1,0.5,1", "1,0.5,1+kernels=own"]}, "would be the same"),
         ({"--cut": ["1,0.5,1+schedule"]}, "schedule has no value"),
         ({"--cut": ["1,0.5,1+schedule=taste"]}, "schedule = 'taste'"),
-        ({"--cut": ["1,0.5,1+rate=0.5"]}, "does not follow rate"),
+        ({"--cut": ["1,0.5,1", "1,0.5,1+rate=0.5"]}, "does not follow rate"),
+        ({"--cut": ["1,0.5,1+precision=fp16"]}, "fp16"),
+        ({"--cut": ["1,0.5,1+milestones=0.5"]}, "milestones = 0.5: it is no list"),
         ({"--cut": ["1,0.5,1+taste=0.5"]}, "a recipe with taste"),
         ({"--seeds": [1, 1]}, "would be the same"),
         ({"--epochs": [0]}, "final_epochs = 0"),
@@ -145,6 +149,20 @@ def test_what_cannot_be_done_is_named_before_any_training(study, changes, messag
     with pytest.raises(SystemExit, match=re.escape(message)):
         study(*(word for name, values in given.items() for word in (name, *values)))
     assert not Path("found.json").exists()
+
+
+def test_a_study_that_judges_never_is_refused(study, capsys):
+    with pytest.raises(SystemExit):
+        study("--cut", "1,0.5,1", "--epochs", 1, "--validate-every", 0)
+    assert "0 is no count of epochs: give 1 or more" in capsys.readouterr().err
+
+
+def test_a_row_without_a_judged_epoch_says_so(study):
+    rows = importlib.import_module("study_rows")
+    row = rows.Row("1,0.5,1", 0, Recipe())
+    assert row.line() == "1,0.5,1 seed 0: no epoch was begun"
+    row.history.append(EpochRecord(1, 80, 0.1, 2.0, 0.3, None, 1.0, 100.0))
+    assert row.line() == "1,0.5,1 seed 0: 1 of 80 epochs, none of them judged"
 
 
 def test_the_decision_tells_what_was_measured():

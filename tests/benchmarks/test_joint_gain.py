@@ -7,10 +7,10 @@ from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from triprune import Observation, Scale, fit_predictor
-from triprune.run.observations import read_observations
 
 ROOT = Path(__file__).parents[2]
 KEPT = [0.2, 0.4, 0.6, 0.8, 1.0]
@@ -22,68 +22,101 @@ def script(monkeypatch):
     return importlib.import_module("joint_gain")
 
 
+def even(d: float, w: float, r: float) -> float:
+    """Return an error that grows by as much with each halving of an axis."""
+    return 0.06 * d**-0.3 * w**-0.8 * r**-1.2
+
+
 def grid_of(script, error: Callable[[float, float, float], float]):
     """Return the grid of networks with this error, cut along no more than two axes."""
-    scales = [Scale(depth, width) for depth, width in product(KEPT, KEPT)]
-    scales += [Scale(depth, 1.0, side) for depth, side in product(KEPT, KEPT)]
+    scales = {Scale(depth, width) for depth, width in product(KEPT, KEPT)}
+    scales |= {Scale(depth, 1.0, side) for depth, side in product(KEPT, KEPT)}
     return script.Grid.of([Observation(scale, 1.0 - error(*scale)) for scale in scales])
 
 
 @pytest.mark.parametrize("method", ["linear", "pchip"])
 def test_where_each_halving_costs_the_same_one_axis_is_best(script, method):
-    surface = grid_of(script, lambda d, w, r: 0.06 * d**-0.3 * w**-0.8 * r**-1.2).between(method)
-    assert surface.at(0.5, 0.7) == pytest.approx(1 - 0.06 * 0.5**-0.3 * 0.7**-0.8)
-    assert surface.at(0.5, 1.0, 0.7) == pytest.approx(1 - 0.06 * 0.5**-0.3 * 0.7**-1.2)
+    surface = grid_of(script, even).between(method)
+    assert surface.at(0.5, 0.7) == pytest.approx(1 - even(0.5, 0.7, 1.0))
+    assert surface.at_resolution(0.5, 0.7) == pytest.approx(1 - even(0.5, 1.0, 0.7))
     depth, width, accuracy = surface.best(1.0, 0.5)  # halving depth costs 0.3, width 0.4 per d·w²
     assert (depth, width) == (pytest.approx(0.5), pytest.approx(1.0))
     assert accuracy == pytest.approx(surface.at(0.5))
+    alone = [1 - even(0.5, 1, 1), 1 - even(1, 0.5**0.5, 1), 1 - even(1, 1, 0.5**0.5)]
+    assert surface.alone(1.0, 0.5) == pytest.approx(alone)
+    assert surface.lead(1.0, 0.5) == pytest.approx(0.0, abs=1e-9)
 
 
 def test_where_deeper_cuts_cost_more_the_best_cuts_both(script):
     def error(d, w, r):
-        return 0.06 * math.exp(math.log(d) ** 2 + 2 * math.log(w) ** 2 + math.log(r) ** 2)
+        return 0.06 * math.exp(math.log(d) ** 2 + 2 * math.log(w) ** 2 + 4 * math.log(r) ** 2)
 
     surface = grid_of(script, error).between("pchip")
     depth, width, accuracy = surface.best(1.0, 0.5)
     # With x = ln d and y = ln w, x² + 2 y² on x + 2 y = ln 0.5 is least at x = y = ln 0.5 / 3.
     assert depth == pytest.approx(0.5 ** (1 / 3), abs=0.02)
     assert width == pytest.approx(0.5 ** (1 / 3), abs=0.02)
-    assert accuracy > max(surface.at(0.5), surface.at(1.0, 0.5**0.5)) + 0.005
+    assert accuracy == pytest.approx(1 - error(depth, width, 1.0), abs=2e-4)
+    assert surface.lead(1.0, 0.5) > 0.5
 
 
 def test_what_a_choice_loses_against_the_best(script):
-    surface = grid_of(script, lambda d, w, r: 0.06 * d**-0.3 * w**-0.8 * r**-1.2).between("pchip")
-    best, narrow = 0.06 * 0.5**-0.3, 0.06 * 0.5**-0.4
-    assert script.regret(surface, Scale(0.5), 0.5) == "0.00"
-    assert script.regret(surface, Scale(width=0.5**0.5), 0.5) == f"{100 * (narrow - best):.2f}"
-    assert script.regret(surface, Scale(0.8, 0.8, 0.9), 0.5) == "–"
+    surface = grid_of(script, even).between("pchip")
+    narrow = even(1, 0.5**0.5, 1) - even(0.5, 1, 1)
+    assert script.loss(surface, Scale(0.5), 0.5) == "0.00"
+    assert script.loss(surface, Scale(width=0.5**0.5), 0.5) == f"{100 * narrow:.2f}"
+    assert script.loss(surface, Scale(0.8, 0.8, 0.9), 0.5) == "–"
 
 
-def test_numbers_that_two_tables_share_count_once(script):
-    rows = [Observation(Scale(0.5), told) for told in (0.90, 0.90, 0.92)]
+def test_accuracies_of_a_scale_are_averaged_and_tell_the_noise(script):
+    rows = [Observation(Scale(0.5), told) for told in (0.90, 0.90, 0.93)]
     rows += [Observation(Scale(), 0.93), Observation(Scale(width=0.6), 0.91)]
     grid = script.Grid.of(rows)
-    assert grid.found[Scale(0.5)] == [0.90, 0.92]
-    assert grid.noise() == (1, pytest.approx(0.02 / math.sqrt(2)))
+    assert grid.means()[Scale(0.5)] == pytest.approx(0.91)
+    assert grid.noise() == (1, pytest.approx(0.03 / math.sqrt(2)))
+    shaken = [grid.shaken(0.01, np.random.default_rng(seed)).means() for seed in range(200)]
+    assert np.std([each[Scale()] for each in shaken]) == pytest.approx(0.01, rel=0.2)
+    assert grid.shaken(0.0, np.random.default_rng(0)).means() == grid.means()
 
 
-def test_the_decisions_tell_what_the_grid_says(script):
-    rows = read_observations(ROOT / "benchmarks" / "data" / "resnet_cifar10.csv").observations
-    grid = script.Grid.of(rows)
-    told = {(row[0], row[1], row[2]): row[3:] for row in script.rows_of(grid)}
-    page = (ROOT / "docs" / "results" / "predictor.md").read_text()
-    axes, _ = importlib.import_module("predictor").read_grid("resnet_cifar10")
-    regrets = script.regret_rows(grid, fit_predictor(axes))
-    assert regrets[1] == ["50%", "0.50", "1.00", "1.00", "0.00", "0.01"]
-    most = max(float(lost) for row in regrets for lost in row[-2:])
-    assert f"loses at most {most:.2f} points against the best" in (ROOT / "README.md").read_text()
-    for row in [*script.rows_of(grid), *regrets]:
+def test_noise_leads_choices_astray_and_none_does_not(script):
+    simulation = importlib.import_module("choice_noise")
+    surface = grid_of(script, even).between("pchip")
+    assert simulation.accuracy(surface, 1.0, Scale(0.5, 0.7, 0.6)) == pytest.approx(
+        1 - even(0.5, 0.7, 0.6)
+    )
+
+    def lost(noise):
+        random = np.random.default_rng(0)
+        found = [simulation.chosen(surface, 1.0, noise, 0.5, random) for _ in range(5)]
+        best = surface.best(1.0, simulation.BUDGET)[2]
+        return 100 * (best - np.mean([simulation.accuracy(surface, 1.0, s) for s in found]))
+
+    assert lost(0.0) == pytest.approx(0.0, abs=0.02)
+    assert lost(1.0) > lost(0.0) + 0.02
+
+
+def test_the_page_and_the_decisions_tell_what_the_grid_says(script):
+    report = importlib.import_module("joint_gain_report")
+    grid = script.Grid.of(report.read_observations(report.DATA / "resnet_cifar10.csv").observations)
+    page = report.PAGE.read_text()
+    losses = script.loss_rows(grid, fit_predictor(report.read_grid("resnet_cifar10")[0]))
+    ours = script.our_rows(grid)
+    for row in [*losses, *ours]:
         assert f"| {' | '.join(row)} |" in page
-    found = re.search(r"\| ResNets, CIFAR-10 \|.* ([+-][0-9.]+) \| [0-9]+% \|", page)
-    text = " ".join((ROOT / "docs" / "adr" / "0102-flat-along-the-budget.md").read_text().split())
-    assert found is not None
-    assert f"[{-float(found[1]):.2f} points too low]" in text
+    readme = (ROOT / "README.md").read_text()
+    most = max(float(lost) for row in losses for lost in row[-2:] if lost != "–")
+    assert f"[loses at most {most:.2f} points](docs/results/joint_gain.md)" in readme
+    twice, deviation = grid.noise()
+    assert f"gives {twice} scales" in page
+    assert f"of one is {100 * deviation:.2f} points" in page
+    adr = " ".join((ROOT / "docs" / "adr" / "0102-flat-along-the-budget.md").read_text().split())
+    for row in ours:  # the run, its scale, and beside depth what was measured and the grid's word
+        name = row[0].removeprefix("cifar10-")
+        assert f"| {name} | {row[1]} / {row[2]} | {row[3]} | {row[4]} |" in adr
     for original in ("ResNet-56", "ResNet-32"):
-        best, *alone = told[original, "50%", "curved"][2:6]
-        cells = " | ".join(each.rstrip("%") for each in (best, *alone))
-        assert f"| {original} | {cells} |" in text
+        surfaces = [grid.between(method) for method in script.METHODS]
+        whole = script.ORIGINALS[original]
+        for cell in (f"{surface.lead(whole, 0.5):.2f}" for surface in surfaces):
+            assert re.search(rf"\| {original} \|.*{cell}.*\|", page)
+            assert cell in adr

@@ -82,19 +82,35 @@ def test_the_pages_in_the_repository_are_what_the_records_say(report):
     report.write_page(ROOT, check=True)
 
 
-def test_prose_tells_where_joint_stands_on_average(report):
-    told = report.page(report.read_runs(ROOT / "results" / "cifar10"))
-    sentence = told.partition("On average over these the joint model")[2].partition("single axes")[
-        0
-    ]
-    points = [float(each) for each in re.findall(r"[+-]\d+\.\d\d", sentence)]
-    assert len(points) == 3
-    assert points[0] < 0 < points[1] < points[2]
-    best, second, third = (f"{abs(each):.2f}" for each in points)
+def prose(path: str) -> str:
+    return " ".join((ROOT / path).read_text().split())
+
+
+def test_prose_tells_where_joint_stands_on_average():
+    told = prose("docs/results/cifar10.md").partition("On average over the budgets")[2]
+    depth, width, resolution = re.findall(r"\+(\d\.\d\d ± \d\.\d\d) points beside", told)
     for path in ("README.md", "docs/adr/0102-flat-along-the-budget.md"):
-        text = " ".join((ROOT / path).read_text().split())
-        assert f"on average {best} points behind the best single axis, {second} before" in text
-        assert f"{third} before the third" in text
+        text = prose(path)
+        assert f"stands {depth} points before depth alone" in text
+        assert f"{width} before width alone" in text
+    assert f"{resolution} before resolution alone" in text
+
+
+def test_the_decision_tells_what_a_run_off_would_have_picked():
+    page = prose("docs/results/cifar10.md").partition("## Validation against the test")[2]
+    adr = prose("docs/adr/0107-a-run-off.md")
+    close, far = re.findall(r"Of (\d+) pairs .*? validation has (\d+) .*? forecast (\d+)\.", page)
+    assert f"Of {close[0]} pairs" in adr
+    assert f"validation has {close[1]} in the order of the test, the forecast {close[2]}" in adr
+    assert f"of {far[0]} pairs farther apart {far[1]} and {far[2]}." in adr
+    rows = re.findall(r"\| \d+% \| ([a-z =]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", page)
+    assert [row[0] for row in rows if "=" in row[0]] == ["joint = depth"]
+    others = [row for row in rows if "=" not in row[0]]
+    assert (len(rows), len(others)) == (11, 10)
+    assert sum(won == "joint" for won, *_ in others) == 7
+    assert sum(float(joint) >= float(best) for _, _, joint, best in others) == 4
+    gains = [float(test) - float(joint) for won, test, joint, _ in others if won != "joint"]
+    assert [round(each, 2) for each in gains] == [0.08, -0.48, 0.37]
 
 
 def test_a_record_holds_everything_but_weights_and_paths(recorded):
@@ -321,22 +337,33 @@ def test_a_run_off_on_validation_is_held_against_the_test(report, recorded):
     told = report.page([kept, lost]).partition("## Validation against the test")[2]
     assert "| cifar10-kept | 50% | joint | 92.50 | 92.50 | 92.20 |" in told
     assert "| cifar10-lost | 50% | depth | 92.10 | 92.50 | 92.60 |" in told
-    # The best are 0.3 behind and 0.1 ahead, the second 0.5 and 0.4 behind, the third 1.3 and 1.0.
+    # Joint leads depth by 0.5 and 0.4, width by 0.3 and -0.1, resolution by 1.3 and 1.0.
     assert (
-        "stands +0.10 points beside the best, +0.45 points beside the second, "
-        "+1.15 points beside the third of the single axes"
+        "stands +0.45 ± 0.05 points beside depth (2), +0.10 ± 0.20 points beside width (2), "
+        "+1.15 ± 0.15 points beside resolution (2) alone"
     ) in told
-    # Joint and depth are 0.1 and 0.15 points apart, and turn round in the second run.
-    assert "Of 2 pairs of one run and budget that are less than 0.3 points apart" in told
-    assert "less than 0.3 points apart on validation, 1 have the same order" in told
-    # All others keep their order but depth and width, twice, and joint and width of the second.
-    assert "Of 10 pairs of one run and budget that are 0.3 or more points apart" in told
-    assert "0.3 or more points apart on validation, 7 have the same order" in told
-    given = copy.deepcopy(lost)  # width and resolution of the second run as of the first
-    for spends in ("width", "resolution"):
+    # Joint and depth are 0.1 and 0.15 points apart, and turn round in the second run; the forecast
+    # puts joint before depth and depth before width.
+    close = "validation has 1 in the order of the test and the forecast 2."
+    assert "Of 2 pairs of joint, depth and width of one budget that are less than 0.3" in told
+    assert close in told
+    # Of the others both runs turn depth and width round, the second joint and width, too.
+    far = "validation has 1 in the order of the test and the forecast 1."
+    assert "Of 4 pairs of joint, depth and width of one budget that are 0.3 or more" in told
+    assert far in told
+    given = copy.deepcopy(lost)  # depth and width of the second run as of the first
+    for spends in ("depth", "width"):
         given["budgets"][0]["finals"][spends] = kept["budgets"][0]["finals"][spends]
     told = report.page([kept, given]).partition("## Validation against the test")[2]
-    assert "Of 9 pairs" in told
+    assert "Of 2 pairs of joint" in told
+    assert "Of 3 pairs of joint" in told
+    same = copy.deepcopy(lost)  # a joint choice that is depth alone
+    rows = {row["name"]: row for row in same["budgets"][0]["test"]["rows"]}
+    rows["joint"]["scale"] = rows["depth"]["scale"]
+    told = report.page([kept, same]).partition("## Validation against the test")[2]
+    assert "| cifar10-lost | 50% | joint = depth |" in told
+    assert "points beside depth (" not in told
+    assert "points beside width (2)" in told
     alone = copy.deepcopy(recorded)
     alone["budgets"][0]["test"]["rows"] = alone["budgets"][0]["test"]["rows"][:2]
     assert "## Validation against the test" not in report.page([alone])

@@ -82,6 +82,10 @@ class Recipe:
         _one_of(self.layout, "layout", get_args(Layout))
         _one_of(self.padding, "padding", get_args(Padding))
         _one_of(self.kernels, "kernels", get_args(Kernels))
+        if not isinstance(self.milestones, (tuple, list)):
+            raise InputError(
+                f"milestones = {self.milestones!r}", "it is no list", "give one, as [0.5, 0.75]"
+            )
         object.__setattr__(self, "milestones", tuple(self.milestones))
         for milestone in self.milestones:
             _between(milestone, "milestones", 0.0, 1.0)
