@@ -15,7 +15,8 @@ def studies(runs: list[dict[str, Any]]) -> Iterator[str]:
     for run in runs:
         settings = run["settings"]
         key = run["model"], run["validation"], settings["budget"], settings["rounds"]
-        alike.setdefault((*key, run["original"]["accuracy"]), []).append(run)
+        key = *key, settings.get("chains_to"), run["original"]["accuracy"]
+        alike.setdefault(key, []).append(run)
     for group in alike.values():
         if len({run["round_epochs"] for run in group}) > 1:
             yield study(sorted(group, key=lambda run: -run["round_epochs"]))

@@ -41,6 +41,8 @@ def opened(**changes):
         ({"budget": "0%"}, InputError, "not a part of the original compute.*as 0.5 or '50%'"),
         ({"budget": "120%"}, InputError, "not a part of the original compute"),
         ({"budget": "half"}, InputError, "not a part of the original compute"),
+        ({"chains_to": "60%"}, InputError, "chains to 0.6 for a budget of 0.5.*or leave it out"),
+        ({"chains_to": "some"}, InputError, "not a part of the original compute"),
         ({"resolution_px": "big"}, InputError, "give a number of pixels"),
         ({"resolution_px": 0}, InputError, "it is no size"),
         ({"seed": "x"}, InputError, "give a whole number from 0 up"),

@@ -23,6 +23,7 @@ from triprune.run.compress import compress
 from triprune.run.fake import FakeTrainer
 from triprune.run.own_training import OwnTraining
 from triprune.run.pipeline import Pipeline
+from triprune.run.progress import status
 from triprune.run.spec import Settings
 from triprune.run.steps import survey
 from triprune.run.store import Store
@@ -58,6 +59,34 @@ def test_a_known_optimum_is_found(small, budget):
     assert result.accuracy == known_accuracy(result.choice.scale)
     assert result.accuracy > known_accuracy(best) - 5e-4
     assert max(abs(a - b) for a, b in zip(result.choice.scale, best, strict=True)) < 0.1
+
+
+def test_chains_may_go_on_below_the_budget(small, tmp_path):
+    model = small.SmallResNet(channels=32, stride=1)
+    ended = {}
+    for chains_to in (None, "35%"):
+        out = tmp_path / f"{chains_to}"
+        settings = Settings("60%", chains_to=chains_to, device="cpu")
+        result = compress(
+            model, FakeTrainer(known_accuracy), budget="60%", settings=settings, out=out
+        )
+        store = Store(out)
+        assert 0.97 * 0.6 <= result.macs / counted(Scale()) <= 0.6
+        last = {axis: store.keys(f"chains/{axis}-*")[-1] for axis in AXES}
+        kept = [store.read(key, TrainedModel).plan.realised for key in last.values()]
+        ended[chains_to] = [min(scale) for scale in kept]
+        told = status(out)
+        assert told.rounds == told.planned
+    # In whole blocks, channels and pixels of a network of 4, 32 and 32.
+    assert ended[None] == pytest.approx([0.5, 0.6**0.5, 0.6**0.5], abs=0.02)
+    assert ended["35%"] == pytest.approx([0.25, 0.35**0.5, 0.35**0.5], abs=0.02)
+    other = replace(settings, chains_to=0.4)
+    with pytest.raises(RunChangedError, match=r"chains_to was 0\.35"):
+        compress(model, FakeTrainer(known_accuracy), budget="60%", settings=other, out=out)
+    with pytest.raises(
+        InputError, match=r"chains to 0\.35 for a budget of 0\.3: the choice would lie"
+    ):
+        compress(model, Unused(), budget="30%", settings=settings)
 
 
 def test_real_training_end_to_end(real_run, small):

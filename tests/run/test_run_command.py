@@ -192,6 +192,11 @@ def test_bad_input_is_named_before_any_training(triprune, finished, home, small,
         triprune("run", "--model", MODEL, "--budget", "150%", *good)
     with pytest.raises(BudgetError, match="the smallest this model can become"):
         triprune("run", "--model", MODEL, "--budget", "0.001%", *good)
+    other = [*good[:-1], tmp_path / "other", "--chains-to", "0.001%"]
+    with pytest.raises(BudgetError, match=r"chains to 0\.0%: the smallest this model can become"):
+        triprune("run", "--model", MODEL, "--budget", "50%", *other)
+    with pytest.raises(InputError, match=r"chains to 0\.6 for a budget of 0\.5"):
+        triprune("run", "--model", MODEL, "--budget", "50%", "--chains-to", "60%", *good)
     with pytest.raises(InputError, match="without weights it is not a trained model"):
         triprune("run", "--model", "resnet20", "--budget", "50%", "--out", tmp_path)
     with pytest.raises(InputError, match="no model or no budget"):

@@ -34,6 +34,9 @@ def run(
     data: Annotated[str | None, typer.Option(help="A folder, or fashion-mnist-small.")] = None,
     budget: Annotated[str | None, typer.Option(help="What may remain: 50% or 0.5.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file instead of flags.")] = None,
+    chains_to: Annotated[
+        str | None, typer.Option(help="Observe down to this part of the cost, below the budget.")
+    ] = None,
     controls: Annotated[
         bool, typer.Option("--controls", help="Also spend the budget on each axis alone.")
     ] = False,
@@ -81,6 +84,7 @@ def run(
                 **source,
                 "settings": {
                     "budget": budget,
+                    "chains_to": chains_to,
                     "rounds": rounds,
                     "effort": effort,
                     "cost": cost,

@@ -93,5 +93,6 @@ def _planned(store: Store) -> dict[str, int]:
     if not store.has("survey"):
         return {}
     lattice = store.read("survey", Survey).lattice
-    targets = schedule(settings["budget"], rounds=settings["rounds"], lattice=lattice)
+    end = settings.get("chains_to", settings["budget"])
+    targets = schedule(end, rounds=settings["rounds"], lattice=lattice)
     return {axis: len(targets.targets(axis)) for axis in AXES}

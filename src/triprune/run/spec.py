@@ -53,6 +53,8 @@ class Settings:
     ``round_to`` keeps them in multiples; ``block_importance`` says which blocks go first: those
     that add least to what linear probes can read, in all or for the macs (params, where the budget
     is of params) that go with them, or those without which the output changes least.
+    ``chains_to`` lets the chains go on to where less than the budget remains, which tells noise
+    from trend (docs/adr/0108); None ends them at the budget.
     ``ray_address`` is where a Ray cluster answers; None takes the one on this machine, or starts
     one. ``gpus_per_chain`` (processes, where there are no GPUs) train each model together.
     """
@@ -72,11 +74,20 @@ class Settings:
     gpus_per_chain: int = 1
     device: str | None = None
     round_to: int = 1
+    chains_to: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "budget", read_budget(self.budget))
         if self.budget >= 1.0:
             raise InputError("budget 100%", "nothing would have to go", "ask for less, as 50%")
+        if self.chains_to is not None:
+            object.__setattr__(self, "chains_to", read_budget(self.chains_to))
+        if self.chains_end > self.budget:
+            raise InputError(
+                f"chains to {self.chains_end:.4g} for a budget of {self.budget:.4g}",
+                "the choice would lie beyond all that is observed",
+                "give the budget or less, or leave it out",
+            )
         for name, choices in (
             ("effort", get_args(Effort)),
             ("cost", get_args(CostName)),
@@ -126,6 +137,11 @@ class Settings:
         )
 
     @property
+    def chains_end(self) -> float:
+        """The part of the cost that remains where the chains end."""
+        return self.budget if self.chains_to is None else self.chains_to
+
+    @property
     def planned_epochs(self) -> int:
         """All epochs of fine-tuning that a run takes, chains and finals together."""
         recipe, spent = self.spent_recipe, 1 + (len(AXES) if self.controls else 0)
@@ -151,6 +167,8 @@ class Settings:
             deciding["gpus_per_chain"] = self.gpus_per_chain
         if self.round_to > 1:
             deciding["round_to"] = self.round_to
+        if self.chains_to is not None:
+            deciding["chains_to"] = self.chains_to
         return deciding
 
     def to_mapping(self) -> dict[str, Any]:

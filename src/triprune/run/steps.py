@@ -43,7 +43,7 @@ def survey(case: Case) -> Survey:
     macs, params = subject.cost_of(subject.model, subject.resolution_px)
     known = Survey(0.0, macs, params, lattice, paper_cost, scores)
     meter = case.meter(scores)
-    _require_reachable(meter, lattice, case.settings.budget)
+    _require_reachable(meter, lattice, case.settings)
     cost = meter.calibrated(targets_of(case.settings, known))
     left_out = {"depth": "" if len(blocks) else "no block can go", "width": stiff}
     for axis in cost.flat_axes:
@@ -61,12 +61,13 @@ def survey(case: Case) -> Survey:
     )
 
 
-def _require_reachable(meter: Meter, lattice: Lattice, budget: float) -> None:
+def _require_reachable(meter: Meter, lattice: Lattice, settings: Settings) -> None:
     least = Scale(*(float(lattice.fractions(axis)[0]) for axis in AXES))
     smallest = meter(least)
-    if smallest > budget:
+    if smallest > settings.chains_end:
+        what = "budget" if settings.chains_to is None else "chains to"
         raise BudgetError(
-            f"budget {budget:.1%}",
+            f"{what} {settings.chains_end:.1%}",
             f"the smallest this model can become has {smallest:.2%} of its {meter.noun}",
             "ask for more",
         )
@@ -74,7 +75,7 @@ def _require_reachable(meter: Meter, lattice: Lattice, budget: float) -> None:
 
 def targets_of(settings: Settings, known: Survey) -> Schedule:
     """Return the targets of the three chains (Wang et al. 2021, Algorithm 1)."""
-    return schedule(settings.budget, rounds=settings.rounds, lattice=known.lattice)
+    return schedule(settings.chains_end, rounds=settings.rounds, lattice=known.lattice)
 
 
 def chain_round(
