@@ -127,7 +127,7 @@ def test_every_config_is_a_run_and_says_what_to_expect(config):
     from triprune.run.spec import RunSpec
 
     spec = RunSpec.from_toml(config)
-    of_the_joint_model_alone = config.stem.endswith("-finals160")
+    of_the_joint_model_alone = config.stem.endswith(("-finals160", "-deeper"))
     assert spec.settings.controls != of_the_joint_model_alone
     assert spec.settings.paper_epochs(True) == spec.settings.spent_recipe.final_epochs
     header = config.read_text().partition("\nmodel")[0]
