@@ -7,13 +7,16 @@ WORKERS ?= 2
 # Python compiles what is imported; compiling every file of every package takes longer than that.
 PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
-.PHONY: demo test format check tests slow-tests clean
+.PHONY: demo test format check tests core-tests chromium other-tests slow-tests clean
 
 # Threads that spin while they wait are seven times slower on two cores that others use as well.
 demo: $(VENV)/.demo
 	OMP_WAIT_POLICY=passive $(BIN)/triprune run --config examples/demo.toml --out runs/demo
 
-test: check tests
+# What looks at no time goes side by side; it leaves a core idle otherwise.
+test: $(VENV)/.dev
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target check core-tests chromium
+	@$(MAKE) --no-print-directory other-tests
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
@@ -25,10 +28,16 @@ check: $(VENV)/.dev
 # second thread, and threads that wait for each other on busy cores take ten times as long: worker
 # processes fill the cores. They begin with a half of the tests each, in order, so that what a file
 # or a folder makes once is rarely made twice.
-tests slow-tests: export OMP_NUM_THREADS = 1
-tests: $(VENV)/.dev
-	@sh tools/install_chromium.sh
+core-tests other-tests slow-tests: export OMP_NUM_THREADS = 1
+tests: core-tests chromium other-tests
+
+core-tests: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/core --cov --cov-report=term-missing:skip-covered
+
+chromium:
+	@sh tools/install_chromium.sh
+
+other-tests: $(VENV)/.dev
 	$(BIN)/python -m pytest --ignore=tests/core -m "not alone" --numprocesses=$(WORKERS) --dist=worksteal
 	$(BIN)/python -m pytest --ignore=tests/core -m alone
 
