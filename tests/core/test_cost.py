@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triprune import CalibratedCost, Scale, paper_cost
@@ -14,6 +14,7 @@ from triprune.errors import InputError
 fractions = st.floats(0.05, 1.0)
 
 
+@settings(deadline=None)
 @given(fractions, fractions, fractions)
 def test_the_paper_s_cost_is_d_w2_r2(d, w, r):
     assert paper_cost(Scale(d, w, r)) == pytest.approx(d * w**2 * r**2)

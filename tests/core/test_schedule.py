@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triprune import Lattice, Scale, paper_cost, schedule
@@ -21,6 +21,7 @@ def test_algorithm_1_for_half_the_compute_in_four_rounds():
     assert plan.notes == ()
 
 
+@settings(deadline=None)
 @given(st.floats(0.05, 0.95), st.integers(1, 8))
 def test_each_chain_alone_ends_at_the_budget(budget, rounds):
     plan = schedule(budget, rounds=rounds)
@@ -31,6 +32,7 @@ def test_each_chain_alone_ends_at_the_budget(budget, rounds):
         assert all(scale.cut_axes() == (axis,) for scale in targets)
 
 
+@settings(deadline=None)
 @given(st.floats(0.05, 0.95), st.integers(1, 8), st.integers(1, 30), st.integers(2, 64))
 def test_on_a_lattice_every_target_is_real_and_none_comes_twice(budget, rounds, blocks, pixels):
     lattice = Lattice(blocks, 16, pixels)
