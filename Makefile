@@ -4,7 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
-# Python compiles what is imported; compiling every file of every package takes longer than that.
+# Python compiles what is imported, and keeps it also where the environment forbids it to: else each of a hundred
+# processes would compile PyTorch again. Compiling every file of every package takes longer than that.
+export PYTHONDONTWRITEBYTECODE :=
 PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
 .PHONY: demo test format check tests core-tests chromium other-tests slow-tests clean
