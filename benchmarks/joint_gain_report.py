@@ -49,8 +49,8 @@ knows three depths only, and straight lines and curves differ.
 
 By how many points of test accuracy our joint models at half the macs
 ([cifar10.md](cifar10.md)) lead depth and width alone, and what the grid says of the same scales,
-straight and curved. Leads below some 0.3 points are not decided one by one, and four of the six runs
-share an original: what tells is that the signs beside depth agree.
+straight and curved. Leads below some 0.3 points are not decided one by one, and four of the six
+runs share an original: what tells is that the signs beside depth agree.
 
 {table(OURS_HEAD, our_rows(grid))}
 ## What a choice from single cuts loses
