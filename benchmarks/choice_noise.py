@@ -47,9 +47,9 @@ def chosen(
         Observation(scale, accuracy(surface, whole, scale) + random.normal(0.0, noise / 100))
         for scale in scales
     ]
-    bounds = dict(zip(AXES, (BUDGET, BUDGET**0.5, BUDGET**0.5), strict=True))
-    within = {axis: (least, 1.0) for axis, least in bounds.items()}
-    return choose_scale(fit_predictor(seen), budget=BUDGET, bounds=within).scale
+    lowest = (BUDGET, BUDGET**0.5, BUDGET**0.5)
+    bounds = {axis: (least, 1.0) for axis, least in zip(AXES, lowest, strict=True)}
+    return choose_scale(fit_predictor(seen), budget=BUDGET, bounds=bounds).scale
 
 
 def accuracy(surface: Surface, whole: float, scale: Scale) -> float:

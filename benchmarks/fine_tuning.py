@@ -85,9 +85,11 @@ def fine_tune_all(
     distilled = sum(row.tuning.epochs for row in rows if row.recipe.distillation)
     # Copies of one trainer share what the original answered.
     assert isinstance(case.trainer, ImageTrainer)
-    every = settings.validate_every
     trainer = replace(
-        case.trainer, watchers=[study], planned_epochs=distilled, validate_every=every
+        case.trainer,
+        watchers=[study],
+        planned_epochs=distilled,
+        validate_every=settings.validate_every,
     )
     if settings.answers is not None:
         trainer = replace(trainer, memory=KeptMemory(settings.answers))

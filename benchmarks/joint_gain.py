@@ -10,11 +10,9 @@ it asks two: depth times width at full resolution, and depth times resolution at
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
@@ -35,7 +33,6 @@ ORIGINALS = {"ResNet-56": 1.0, "ResNet-32": 5 / 9}
 METHODS: dict[Method, str] = {"linear": "straight", "pchip": "curved"}
 BUDGETS = (0.7, 0.5, 0.36)  # down to where the grid reaches along every axis
 DRAWS = 100
-RUNS = Path(__file__).parents[1] / "results" / "cifar10"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +155,11 @@ def loss(surface: Surface, chosen: Scale, budget: float) -> str:
     return f"{100 * (best - surface.at(chosen.depth, chosen.width)):.2f}"
 
 
-def our_rows(grid: Grid) -> list[list[str]]:
+def our_rows(grid: Grid, runs: Sequence[dict[str, Any]]) -> list[list[str]]:
     """Return by how much our joint models at half the macs lead, and what the grid says of it."""
     surfaces = [grid.between(method) for method in METHODS]
     rows: list[list[str]] = []
-    for run, whole, at in halved_runs():
+    for run, whole, at in halved(runs):
         joint, *alone = (row_of(at, name) for name in ("joint", "depth", "width"))
         if joint is None or None in alone:
             continue
@@ -178,14 +175,15 @@ def our_rows(grid: Grid) -> list[list[str]]:
     return rows
 
 
-def halved_runs() -> Iterator[tuple[dict[str, Any], float, dict[str, Any]]]:
-    """Yield our runs of the grid's originals, what the grid keeps of each, and the half budget."""
-    for path in sorted(RUNS.glob("cifar10-*.json")):
-        run = json.loads(path.read_text())
-        whole = {name.lower().replace("-", ""): kept for name, kept in ORIGINALS.items()}
-        for at in measured_budgets(run) if run["model"] in whole else ():
+def halved(
+    runs: Sequence[dict[str, Any]],
+) -> Iterator[tuple[dict[str, Any], float, dict[str, Any]]]:
+    """Yield the runs of the grid's originals, what the grid keeps of each, and the half budget."""
+    known = {name.lower().replace("-", ""): kept for name, kept in ORIGINALS.items()}
+    for run in runs:
+        for at in measured_budgets(run) if run["model"] in known else ():
             if at["budget"] == 0.5:
-                yield run, whole[run["model"]], at
+                yield run, known[run["model"]], at
 
 
 def at_ours(surface: Surface, whole: float, row: dict[str, Any]) -> float:

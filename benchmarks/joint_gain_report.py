@@ -7,17 +7,18 @@ python benchmarks/joint_gain_report.py --write    # also writes the page
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from choice_noise import HEAD as NOISE_HEAD
 from choice_noise import NEAR, TRIALS, noise_rows
 from joint_gain import DRAWS, HEAD, LOSS_HEAD, OURS_HEAD, Grid, gain_rows, loss_rows, our_rows
+from paper_report import ROOT, read_runs
 from predictor import DATA, read_grid, table
 from triprune import fit_predictor
 from triprune.files import write_atomically
 from triprune.run.observations import read_observations
 
-PAGE = Path(__file__).parents[1] / "docs" / "results" / "joint_gain.md"
+RUNS = ROOT / "results" / "cifar10"
+PAGE = ROOT / "docs" / "results" / "joint_gain.md"
 
 
 def page() -> str:
@@ -52,7 +53,7 @@ By how many points of test accuracy our joint models at half the macs
 straight and curved. Leads below some 0.3 points are not decided one by one, and four of the six
 runs share an original: what tells is that the signs beside depth agree.
 
-{table(OURS_HEAD, our_rows(grid))}
+{table(OURS_HEAD, our_rows(grid, read_runs(RUNS)))}
 ## What a choice from single cuts loses
 
 What `fit_predictor` makes of the grid's {len(train)} points that cut one axis, relative to

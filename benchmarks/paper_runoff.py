@@ -10,9 +10,9 @@ from statistics import fmean, stdev
 from typing import Any
 
 from paper_numbers import Borrowed, forecasts, is_own, row_of
+from triprune.core.scale import AXES
 
 CLOSE = 0.3  # points; docs/adr/0102 says why
-AXES = ("depth", "width", "resolution")
 
 
 @dataclass(frozen=True, slots=True)
