@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, overload
 
 from torch import nn
 
@@ -19,7 +19,7 @@ from triprune.learning.progress import Watcher
 from triprune.network.hardware import require_device
 from triprune.places import Place
 from triprune.run.case import Case
-from triprune.run.own_training import OwnFunctions, OwnTraining
+from triprune.run.own_training import OwnTraining
 from triprune.run.pipeline import Pipeline
 from triprune.run.result import Result
 from triprune.run.spec import Settings
@@ -30,6 +30,32 @@ from triprune.run.trainer import ImageTrainer, Trainer
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from triprune.run.own_training import OwnFunctions
+
+
+@overload
+def compress(
+    model: nn.Module,
+    data: DataSource | Splits | Trainer,
+    *,
+    budget: float | str,
+    settings: Settings | None = None,
+    out: str | Place | None = None,
+    watchers: Sequence[Watcher] = (),
+) -> Result: ...
+
+
+@overload
+def compress(
+    model: nn.Module,
+    *,
+    budget: float | str,
+    settings: Settings | None = None,
+    out: str | Place | None = None,
+    watchers: Sequence[Watcher] = (),
+    **own: Unpack[OwnFunctions],
+) -> Result: ...
+
 
 def compress(
     model: nn.Module,
@@ -39,7 +65,7 @@ def compress(
     settings: Settings | None = None,
     out: str | Place | None = None,
     watchers: Sequence[Watcher] = (),
-    **own: Unpack[OwnFunctions],
+    **own: Any,
 ) -> Result:
     """Return ``model`` made smaller: the best depth, width and resolution within ``budget``.
 
@@ -63,7 +89,7 @@ def compress(
 def _trainer(
     model: nn.Module,
     data: DataSource | Splits | Trainer | None,
-    own: OwnFunctions,
+    own: Mapping[str, Any],
     *,
     settings: Settings,
     watchers: Sequence[Watcher],
