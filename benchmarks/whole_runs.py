@@ -22,6 +22,7 @@ from torch import nn
 
 import triprune
 from cifar10_files import read_train
+from kept_kernels import keep_by_source
 from machine import circumstances, write_json
 from triprune import Recipe, Settings
 from triprune.errors import InputError, TripruneError
@@ -87,6 +88,8 @@ REHEARSAL = Procedure(
 
 def main() -> None:
     asked = parse()
+    if asked.kernels is not None:
+        keep_by_source(asked.kernels)
     procedure = REHEARSAL if asked.rehearse else FULL
     try:
         if asked.out.exists():
@@ -188,6 +191,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
     parser.add_argument("--rehearse", action="store_true", help="on a handful of images")
+    parser.add_argument("--kernels", type=Path, help="folder of kernels: compile_ahead.py")
     return parser.parse_args()
 
 
