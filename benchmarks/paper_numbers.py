@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, stdev, variance
 from typing import Any
 
@@ -163,10 +163,14 @@ def regret(run: dict[str, Any], judge: dict[str, Any]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Borrowed:
-    """What a run was given by runs before it: its chains and its final models, and whose."""
+    """What a run was given by runs before it: its chains and its final models, and whose.
+
+    ``choice`` names a run of the same original that chose the same joint model.
+    """
 
     chains: dict[str, str]
     finals: dict[str, str]
+    choice: str | None = None
 
 
 def borrowed(runs: Sequence[dict[str, Any]]) -> dict[str, Borrowed]:
@@ -182,8 +186,20 @@ def borrowed(runs: Sequence[dict[str, Any]]) -> dict[str, Borrowed]:
             for spends, finals in finals_of(run).items():
                 if finals and finals == finals_of(other).get(spends):
                     one.finals.setdefault(spends, other["name"])
-        found[run["name"]] = one
+        found[run["name"]] = replace(one, choice=same_choice(run, runs[:place]))
     return found
+
+
+def same_choice(run: dict[str, Any], before: Sequence[dict[str, Any]]) -> str | None:
+    """Return the name of the first run of this original that chose the same joint model."""
+    chosen = joint_choice(run)
+    same = (
+        other["name"]
+        for other in before
+        if other["model"] == run["model"] and other["original"] == run["original"]
+        if chosen is not None and joint_choice(other) == chosen
+    )
+    return next(same, None)
 
 
 def chains_of(run: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:

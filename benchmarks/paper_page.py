@@ -66,6 +66,8 @@ def page(runs: list[dict[str, Any]]) -> str:
 def run_section(run: dict[str, Any], given: Borrowed) -> str:
     """Return what a run found; ``given`` is what it has of others."""
     parts = [f"## {run['name']}\n", about(run)]
+    if given.choice is not None and not given.chains:
+        parts.append(f"By observations of its own it chose the joint model of {given.choice}.\n")
     for at in run["budgets"]:
         parts += [f"### Budget {at['budget']:.0%}\n", budget_section(run, at)]
     if not any(at["test"] for at in run["budgets"]):
@@ -162,10 +164,11 @@ def test_table(run: dict[str, Any], at: dict[str, Any]) -> Iterator[str]:
             continue
         lost = "" if name == "original" else f"{drop(at, name):+.2f}"
         paper = "–" if beside is None else f"{getattr(beside, name):.2f}"
+        latency = "–" if row["latency_ms"] is None else f"{row['latency_ms']:.2f}"
         yield (
             f"| {name} | {mean_and_spread(row['accuracies'])} | {lost} "
             f"| {row['macs'] / whole:.1%} | {scale(row['scale'])} | {row['resolution_px']} "
-            f"| {row['latency_ms']:.2f} | {paper} |"
+            f"| {latency} | {paper} |"
         )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from machine import write_json
+from paper_beside import beside_others
 from paper_curves import curves
 from paper_numbers import (
     SPENDS,
@@ -36,7 +37,16 @@ from triprune.run.store import Store
 
 ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- cifar10: written by benchmarks/paper_report.py -->", "<!-- /cifar10 -->"
-ORDER = ("cifar10-resnet56", "cifar10-public-resnet56", "cifar10-resnet32", "cifar10-densenet40")
+ORDER = (
+    "cifar10-resnet56",
+    "cifar10-resnet56-deeper",
+    "cifar10-public-resnet56",
+    "cifar10-public-resnet56-deeper",
+    "cifar10-resnet32",
+    "cifar10-densenet40",
+    "cifar10-densenet40-per-cost",
+    "cifar10-densenet40-deeper",
+)
 
 
 def main() -> None:
@@ -84,11 +94,12 @@ def pages(root: Path) -> dict[Path, str]:
 
 
 def read_runs(folder: Path) -> list[dict[str, Any]]:
-    """Return the records, the paper's own runs first."""
+    """Return the records, the paper's own runs first; with the single axes of runs beside them."""
     runs = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
     kept = [run for run in runs if run["kind"] == KIND]
     places = {name: place for place, name in enumerate(ORDER)}
-    return sorted(kept, key=lambda run: (places.get(run["name"], len(places)), run["name"]))
+    kept.sort(key=lambda run: (places.get(run["name"], len(places)), run["name"]))
+    return beside_others(kept)
 
 
 def panels_of(runs: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:

@@ -9,7 +9,7 @@ from itertools import combinations
 from statistics import fmean, stdev
 from typing import Any
 
-from paper_numbers import Borrowed, forecasts, is_own, row_of
+from paper_numbers import Borrowed, forecasts, is_own, measured_budgets, row_of
 from triprune.core.scale import AXES
 
 CLOSE = 0.3  # points; docs/adr/0102 says why
@@ -39,7 +39,7 @@ def runoff_section(runs: Sequence[dict[str, Any]], given: Mapping[str, Borrowed]
     if not held:
         return
     yield from winners(held)
-    yield beside_single_axes([found for _, _, found in held])
+    yield beside_single_axes([at for run in runs for at in measured_budgets(run)])
     pairs = [
         pair
         for run, at, found in held
@@ -68,12 +68,16 @@ def winners(held: Sequence[Held]) -> Iterator[str]:
     yield ""
 
 
-def beside_single_axes(held: Sequence[Mapping[str, Standing]]) -> str:
+def beside_single_axes(tested: Sequence[dict[str, Any]]) -> str:
     """Say by how much the joint models lead each single axis on average, where they differ."""
     told: list[str] = []
     for axis in AXES:
-        both = [(found["joint"], found[axis]) for found in held if axis in found]
-        leads = [joint.test - alone.test for joint, alone in both if joint.scale != alone.scale]
+        pairs = [(row_of(at, "joint"), row_of(at, axis)) for at in tested]
+        leads = [
+            100 * (fmean(joint["accuracies"]) - fmean(alone["accuracies"]))
+            for joint, alone in pairs
+            if joint is not None and alone is not None and joint["scale"] != alone["scale"]
+        ]
         if len(leads) > 1:
             error = stdev(leads) / math.sqrt(len(leads))
             told.append(f"{fmean(leads):+.2f} ± {error:.2f} points beside {axis} ({len(leads)})")

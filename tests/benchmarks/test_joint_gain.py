@@ -68,6 +68,13 @@ def test_what_a_choice_loses_against_the_best(script):
     assert script.loss(surface, Scale(0.8, 0.8, 0.9), 0.5) == "–"
 
 
+def test_signs_agree_only_where_lines_and_curves_both_have_that_of_the_measurement(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    report = importlib.import_module("joint_gain_report")
+    cells = [("+0.11", "-0.13, -0.14"), ("-0.03", "-0.10, -0.08"), ("+0.10", "+0.01, -0.03")]
+    assert report.agreeing([["run", "0.7", "0.8", *each] for each in cells]) == 1
+
+
 def test_accuracies_of_a_scale_are_averaged_and_tell_the_noise(script):
     rows = [Observation(Scale(0.5), told) for told in (0.90, 0.90, 0.93)]
     rows += [Observation(Scale(), 0.93), Observation(Scale(width=0.6), 0.91)]
@@ -114,6 +121,8 @@ def test_the_page_and_the_decisions_tell_what_the_grid_says(script):
     for row in ours:  # the run, its scale, and beside depth what was measured and the grid's word
         name = row[0].removeprefix("cifar10-")
         assert f"| {name} | {row[1]} / {row[2]} | {row[3]} | {row[4]} |" in adr
+    for told in (page, adr):
+        assert f"{report.agreeing(ours)} of {len(ours)}" in told
     for original in ("ResNet-56", "ResNet-32"):
         surfaces = [grid.between(method) for method in script.METHODS]
         whole = script.ORIGINALS[original]

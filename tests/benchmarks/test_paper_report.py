@@ -241,7 +241,7 @@ def test_forecasts_are_held_against_what_followed(report, recorded):
 def test_a_run_without_single_axes_is_in_the_table_and_not_in_the_picture(
     report, recorded, tmp_path
 ):
-    alone = copy.deepcopy(recorded) | {"name": "cifar10-resnet56-alone"}
+    alone = copy.deepcopy(recorded) | {"name": "cifar10-resnet56-alone", "validation": "test:9"}
     alone["budgets"][0]["test"]["rows"] = alone["budgets"][0]["test"]["rows"][:2]
     found = report.pages(root_of(tmp_path, alone))
     readme = found[tmp_path / "README.md"]
@@ -298,6 +298,31 @@ def test_a_run_that_was_given_some_chains_and_final_models_says_which(report, re
     # Two finals of the second run are trainings of its own; the rest are counted once.
     seeds = len(at["finals"]["joint"])
     assert f"(6 models, {6 * seeds} trainings)" in page
+
+
+def test_a_run_of_the_joint_model_alone_is_told_beside_the_axes_of_another(
+    report, recorded, tmp_path
+):
+    deeper = copy.deepcopy(recorded) | {"name": "cifar10-resnet56-deeper"}
+    deeper["settings"] |= {"controls": False, "chains_to": 0.25}
+    for each in deeper["observations"]:
+        each["accuracy"] -= 0.001
+    (at,) = deeper["budgets"]
+    at["test"]["rows"] = at["test"]["rows"][:2]
+    at["finals"] = {"joint": at["finals"]["joint"]}
+    found = report.pages(root_of(tmp_path, recorded, deeper))
+    page = found[tmp_path / "docs" / "results" / "cifar10.md"]
+    told = page.partition("## cifar10-resnet56-deeper")[2]
+    assert "it chose the joint model of cifar10-resnet56." in told
+    assert "it chose" not in page.partition("## cifar10-resnet56-deeper")[0]
+    assert "The final models of joint and depth and width and resolution are those of" in told
+    rows = {row["name"]: row for row in recorded["budgets"][0]["test"]["rows"]}
+    depth = f"| depth | {100 * sum(rows['depth']['accuracies']) / 2:.2f} ± 0.00 |"
+    (line,) = [line for line in told.splitlines() if line.startswith(depth)]
+    assert line.endswith("| – | 93.27 |")
+    at["choices"]["joint"]["choice"]["scale"] = [0.5, 0.5, 0.5]
+    found = report.pages(root_of(tmp_path, recorded, deeper))
+    assert "it chose" not in found[tmp_path / "docs" / "results" / "cifar10.md"]
 
 
 def test_the_noise_of_a_training_is_told_by_seeds_and_judges(report, recorded):

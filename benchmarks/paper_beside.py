@@ -1,0 +1,54 @@
+"""Owns which runs differ in nothing but how they observed, and lends them single axes; no text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from paper_numbers import row_of
+from triprune.core.scale import AXES
+
+Run = dict[str, Any]
+OBSERVING = {"controls", "rounds", "chains_to"}
+OBSERVING_RECIPE = {"round_epochs", "round_rate"}
+
+
+def beside_others(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs; those that measured their joint model alone with single axes of another.
+
+    What is left of a network along one axis within a budget depends on no observation, so a run
+    that differs in these alone has trained the very models.
+    """
+    return [with_single_axes(run, runs[:place]) for place, run in enumerate(runs)]
+
+
+def with_single_axes(run: Run, before: Sequence[Run]) -> Run:
+    """Return the run with the single axes of the first run that has them, budget by budget."""
+    alike = [other for other in before if but_for_observing(other) == but_for_observing(run)]
+    return run | {"budgets": [lent(at, alike) for at in run["budgets"]]}
+
+
+def but_for_observing(run: Run) -> tuple[Any, ...]:
+    """Return what decides how a cut of the run's network ends up."""
+    settings = {name: set_ for name, set_ in run["settings"].items() if name not in OBSERVING}
+    recipe = settings["recipe"].items()
+    settings["recipe"] = {name: set_ for name, set_ in recipe if name not in OBSERVING_RECIPE}
+    return run["model"], run["validation"], run["original"]["accuracy"], settings
+
+
+def lent(at: dict[str, Any], alike: Sequence[Run]) -> dict[str, Any]:
+    """Return the budget with all axes of another run, if it has been tested without any.
+
+    Their latency was measured on another occasion, and so does not come along.
+    """
+    if at["test"] is None or any(row_of(at, axis) for axis in AXES):
+        return at
+    for other in alike:
+        for theirs in other["budgets"]:
+            tested = [row for axis in AXES if (row := row_of(theirs, axis)) is not None]
+            rows = [row | {"latency_ms": None} for row in tested]
+            if theirs["budget"] == at["budget"] and rows:
+                finals = {axis: theirs["finals"][axis] for axis in AXES}
+                test = at["test"] | {"rows": [*at["test"]["rows"], *rows]}
+                return at | {"finals": at["finals"] | finals, "test": test}
+    return at
