@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import fmean
 from typing import Any
 
+from paper_forecasts import common_gain, forecast_table
 from paper_noise import noise_section
 from paper_numbers import (
     ALLOWED_DROP,
@@ -16,8 +16,6 @@ from paper_numbers import (
     borrowed,
     chains_of,
     drop,
-    forecasts,
-    kept_loss,
     lead,
     mean_and_spread,
     measured_budgets,
@@ -29,6 +27,7 @@ from paper_numbers import (
 )
 from paper_runoff import runoff_section
 from paper_study import studies
+from paper_summary import measured, panels_of, table_of
 from triprune.learning.recipe import Recipe
 
 INTRO = """# CIFAR-10: depth, width and resolution together
@@ -50,6 +49,9 @@ STAGES = ("baseline", "survey", "collect", "choose", "finals", "measure")
 def page(runs: list[dict[str, Any]]) -> str:
     """Return the page for the recorded runs."""
     parts, given = [INTRO], borrowed(runs)
+    found = list(measured(runs))
+    if found:
+        parts += ["## All runs\n", table_of(found), *picture(runs)]
     parts += [run_section(run, given[run["name"]]) for run in runs] or [NOTHING]
     studied = list(studies([run for run in runs if not given[run["name"]].chains]))
     if studied:
@@ -61,6 +63,12 @@ def page(runs: list[dict[str, Any]]) -> str:
     if against:
         parts += ["## Validation against the test\n", *against]
     return "\n".join(parts)
+
+
+def picture(runs: list[dict[str, Any]]) -> list[str]:
+    """Return the picture of all runs, if it has anything to show."""
+    shown = panels_of(runs)
+    return ["![Test accuracy, jointly and on each axis alone](cifar10.svg)\n"] if shown else []
 
 
 def run_section(run: dict[str, Any], given: Borrowed) -> str:
@@ -198,52 +206,6 @@ def leads(ahead: Lead) -> str:
         return f"{text}, by one seed"
     sure = "clear" if ahead.clear else "not clear: other seeds may turn it round"
     return f"{text}, with a standard error of {ahead.standard_error:.2f} over the seeds ({sure})"
-
-
-def forecast_table(at: dict[str, Any]) -> Iterator[str]:
-    found = forecasts(at)
-    if not found:
-        for spends, chosen in at["choices"].items():
-            told = chosen["choice"]
-            yield f"- {spends}: {chosen['note'] if told is None else scale(told['scale'])}"
-        return
-    yield "| | forecast (%) | 90 % interval | measured on validation (%) | error | covered |"
-    yield "|---|---|---|---|---|---|"
-    for each in found:
-        low, high = each.interval
-        yield (
-            f"| {each.spends} | {100 * each.predicted:.2f} | {100 * low:.2f}–{100 * high:.2f} "
-            f"| {mean_and_spread(each.measured)} | {100 * each.error:.2f} "
-            f"| {each.covered} of {len(each.measured)} |"
-        )
-    covered = sum(each.covered for each in found)
-    error = 100 * fmean(each.error for each in found)
-    yield (
-        f"\nMean absolute error {error:.2f} points; the interval covered {covered} of "
-        f"{sum(len(each.measured) for each in found)} measurements."
-    )
-
-
-def common_gain(run: dict[str, Any], at: dict[str, Any]) -> Iterator[str]:
-    """Say how much of the forecasts' error all models share: a choice depends on the rest."""
-    found = forecasts(at)
-    if len(found) < 2 or run["round_epochs"] >= run["final_epochs"]:
-        return
-    shared = fmean(each.gain for each in found)
-    rest = fmean(abs(each.gain - shared) for each in found)
-    yield (
-        f"\nA forecast is of what rounds of {run['round_epochs']} epochs reach; the final "
-        f"fine-tuning has {run['final_epochs']}, and its models are {100 * shared:+.2f} points "
-        "from their forecasts on average. Without that common part, on which no choice depends, "
-        f"the mean absolute error is {100 * rest:.2f} points."
-    )
-    factor, left = kept_loss(found, run["original"]["accuracy"])
-    if factor > 0:
-        yield (
-            f"Nor does any choice depend on a common factor: the final models lose {factor:.2f} of "
-            "what was forecast that they lose against the original. With that factor instead, "
-            f"fitted to them, the error is {100 * left:.2f} points."
-        )
 
 
 def observations(run: dict[str, Any]) -> str:

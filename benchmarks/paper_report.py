@@ -16,17 +16,9 @@ from typing import Any
 from machine import write_json
 from paper_beside import beside_others
 from paper_curves import curves
-from paper_numbers import (
-    SPENDS,
-    drop,
-    lead,
-    mean_and_spread,
-    measured_budgets,
-    published,
-    row_of,
-)
 from paper_page import page
 from paper_record import KIND, record
+from paper_summary import at_several_budgets, panels_of, summary
 from paper_svg import svg
 from triprune.errors import TripruneError
 from triprune.files import write_atomically
@@ -84,10 +76,9 @@ def pages(root: Path) -> dict[Path, str]:
         root / "docs" / "results" / "cifar10.md": page(runs),
         readme: f"{before}{BEGIN}\n{summary(runs)}{END}{after}",
     }
-    single, several = by_budgets(runs)
-    for run in several:
+    for run in at_several_budgets(runs):
         found[root / "docs" / "results" / f"{run['name']}.svg"] = curves(run)
-    panels = panels_of(single)
+    panels = panels_of(runs)
     if panels:
         found[root / "docs" / "results" / "cifar10.svg"] = svg(panels)
     return found
@@ -100,53 +91,6 @@ def read_runs(folder: Path) -> list[dict[str, Any]]:
     places = {name: place for place, name in enumerate(ORDER)}
     kept.sort(key=lambda run: (places.get(run["name"], len(places)), run["name"]))
     return beside_others(kept)
-
-
-def panels_of(runs: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
-    """Return what the picture shows, with titles: runs whose single axes were measured, too."""
-    return [
-        (f"{run['name']}, {at['budget']:.0%} of the macs: test accuracy", at)
-        for run in runs
-        for at in run["budgets"]
-        if lead(at)
-    ]
-
-
-def summary(runs: list[dict[str, Any]]) -> str:
-    """Return the README's table and figure."""
-    lines = [
-        "| run | macs | original | joint | depth | width | resolution | drop | paper's drop |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    rows = [summary_row(run, at) for run in runs for at in run["budgets"] if at["test"]]
-    if not rows:
-        return "No run has been measured yet; [configs/](configs) holds them.\n"
-    single, several = by_budgets(runs)
-    names = [
-        *(["cifar10"] if panels_of(single) else []),
-        *(r["name"] for r in several),
-    ]
-    pictures = [
-        f"\n![Test accuracy, jointly and on each axis alone](docs/results/{name}.svg)\n"
-        for name in names
-    ]
-    return "\n".join([*lines, *rows]) + "\n" + "".join(pictures)
-
-
-def by_budgets(runs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the runs with one measured budget or none, and those with several."""
-    several = [run for run in runs if len(measured_budgets(run)) > 1]
-    return [run for run in runs if run not in several], several
-
-
-def summary_row(run: dict[str, Any], at: dict[str, Any]) -> str:
-    cells = [run["name"], f"{at['budget']:.0%}"]
-    for name in ("original", *SPENDS):
-        row = row_of(at, name)
-        cells.append("–" if row is None else mean_and_spread(row["accuracies"]))
-    beside = published(run, at["budget"])
-    paper = "–" if beside is None else f"{beside.original - beside.joint:+.2f}"
-    return f"| {' | '.join([*cells, f'{drop(at):+.2f}', paper])} |"
 
 
 def ship(folder: str, target: str, *, data: str | None) -> None:

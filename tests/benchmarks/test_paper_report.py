@@ -69,6 +69,15 @@ def recorded(report, finished):
     return {**report.record(finished), "model": "resnet56"}
 
 
+def by_three_seeds(run: dict) -> dict:
+    """Return the run as if its models had been tested with a third seed."""
+    run = copy.deepcopy(run)
+    for row in run["budgets"][0]["test"]["rows"]:
+        if len(row["accuracies"]) == 2:
+            row["accuracies"].append(sum(row["accuracies"]) / 2)
+    return run
+
+
 def root_of(folder: Path, *runs: dict) -> Path:
     (folder / "README.md").write_text(README)
     for run in runs:
@@ -131,7 +140,7 @@ def test_a_record_holds_everything_but_weights_and_paths(recorded):
 
 
 def test_the_page_tells_what_was_measured_beside_the_paper(report, recorded, tmp_path):
-    root = root_of(tmp_path, recorded)
+    root = root_of(tmp_path, by_three_seeds(recorded))
     report.write_page(root, check=False)
     text = (root / "docs" / "results" / "cifar10.md").read_text()
     (at,) = recorded["budgets"]
@@ -190,7 +199,9 @@ def test_several_budgets_are_a_table_and_a_picture_of_their_own(report, recorded
     alone = ElementTree.parse(root / "docs" / "results" / "cifar10.svg").getroot()
     assert not [each for each in alone.iter() if "figure1" in (each.text or "")]
     readme = (root / "README.md").read_text()
-    assert readme.count("(docs/results/cifar10") == 2
+    assert re.findall(r"docs/results/[a-z0-9-]+\.svg", readme) == [
+        "docs/results/cifar10-resnet56-figure1.svg"
+    ]
     report.write_page(root, check=True)
 
 
@@ -238,21 +249,34 @@ def test_forecasts_are_held_against_what_followed(report, recorded):
     assert "With that factor instead, fitted to them, the error is 0.00 points." in page
 
 
-def test_a_run_without_single_axes_is_in_the_table_and_not_in_the_picture(
+def test_the_readme_shows_what_three_seeds_compare_and_the_page_everything(
     report, recorded, tmp_path
 ):
-    alone = copy.deepcopy(recorded) | {"name": "cifar10-resnet56-alone", "validation": "test:9"}
+    compared = by_three_seeds(recorded)
+    alone = copy.deepcopy(compared) | {"name": "cifar10-resnet56-alone", "validation": "test:9"}
     alone["budgets"][0]["test"]["rows"] = alone["budgets"][0]["test"]["rows"][:2]
-    found = report.pages(root_of(tmp_path, alone))
-    readme = found[tmp_path / "README.md"]
-    assert "| cifar10-resnet56-alone | 50% | 94.00 |" in readme
-    assert "| – | – | – |" in readme
-    assert "svg" not in readme
-    assert not [path for path in found if path.suffix == ".svg"]
-    found = report.pages(root_of(tmp_path, recorded))
+    few = copy.deepcopy(recorded) | {"name": "cifar10-resnet56-few"}
+    found = report.pages(root_of(tmp_path, compared, alone, few))
+    readme, page = found[tmp_path / "README.md"], found[tmp_path / "docs/results/cifar10.md"]
+    assert "| cifar10-resnet56 | 50% | 94.00 |" in readme
+    assert "alone" not in readme
+    assert "few" not in readme
+    for name in ("cifar10-resnet56", "cifar10-resnet56-alone", "cifar10-resnet56-few"):
+        assert f"| {name} | 50% | 94.00 |" in page
+    assert "| – | – | – |" in page
+    assert "(cifar10.svg)" in page
     picture = found[tmp_path / "docs" / "results" / "cifar10.svg"]
     assert "cifar10-resnet56, 50%" in picture
     assert "alone" not in picture
+
+
+def test_without_single_axes_there_is_no_picture(report, recorded, tmp_path):
+    alone = copy.deepcopy(recorded)
+    alone["budgets"][0]["test"]["rows"] = alone["budgets"][0]["test"]["rows"][:2]
+    found = report.pages(root_of(tmp_path, alone))
+    assert not [path for path in found if path.suffix == ".svg"]
+    assert not [text for text in found.values() if "svg" in text]
+    assert "No run has been measured with three seeds yet" in found[tmp_path / "README.md"]
 
 
 def test_a_run_that_was_given_observations_says_whose(report, recorded):
@@ -398,7 +422,7 @@ def test_none_several_and_unfinished_runs(report, recorded, tmp_path):
     root = root_of(tmp_path)
     report.write_page(root, check=False)
     assert "Not measured yet." in (root / "docs" / "results" / "cifar10.md").read_text()
-    assert "No run has been measured yet" in (root / "README.md").read_text()
+    assert "No run has been measured with three seeds yet" in (root / "README.md").read_text()
     shorter = copy.deepcopy(recorded) | {"name": "cifar10-resnet56-rounds10", "round_epochs": 10}
     shorter["budgets"] = [shorter["budgets"][0] | {"test": None, "finals": {}}]
     for each in shorter["observations"]:
@@ -408,10 +432,11 @@ def test_none_several_and_unfinished_runs(report, recorded, tmp_path):
     begun = copy.deepcopy(shorter) | {"name": "cifar10-another", "model": "resnet32"}
     begun |= {"budgets": [], "calls": [], "predictor": None}
     begun["observations"] = begun["observations"][:1]
-    report.write_page(root_of(tmp_path, recorded, shorter, begun), check=False)
+    report.write_page(root_of(tmp_path, by_three_seeds(recorded), shorter, begun), check=False)
     text = (root / "docs" / "results" / "cifar10.md").read_text()
     sections = [line for line in text.splitlines() if line.startswith("## ")]
     assert sections == [
+        "## All runs",
         "## cifar10-resnet56",
         "## cifar10-another",
         "## cifar10-resnet56-rounds10",

@@ -1,0 +1,78 @@
+"""Owns the short of all runs: a line each for the README and the page, and which pictures show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from paper_numbers import (
+    SPENDS,
+    drop,
+    lead,
+    mean_and_spread,
+    measured_budgets,
+    published,
+    row_of,
+)
+
+SEEDS_TO_COMPARE = 3
+Measured = tuple[dict[str, Any], dict[str, Any]]  # a run, and one of its budgets
+HEAD = """\
+| run | macs | original | joint | depth | width | resolution | drop | paper's drop |
+|---|---|---|---|---|---|---|---|---|
+"""
+
+
+def summary(runs: list[dict[str, Any]]) -> str:
+    """Return the README's table, of what several seeds compare, and the pictures of budgets."""
+    compared = [(run, at) for run, at in measured(runs) if is_compared(at)]
+    none = "No run has been measured with three seeds yet; [configs/](configs) holds them.\n"
+    pictures = [
+        f"\n![Test accuracy, jointly and on each axis alone](docs/results/{run['name']}.svg)\n"
+        for run in at_several_budgets(runs)
+    ]
+    return (table_of(compared) if compared else none) + "".join(pictures)
+
+
+def table_of(found: list[Measured]) -> str:
+    """Return a line for each of these runs and budgets."""
+    return HEAD + "".join(f"{line(run, at)}\n" for run, at in found)
+
+
+def measured(runs: list[dict[str, Any]]) -> Iterator[Measured]:
+    """Yield every run with every budget whose models have met the test images."""
+    for run in runs:
+        for at in measured_budgets(run):
+            yield run, at
+
+
+def is_compared(at: dict[str, Any]) -> bool:
+    """Whether joint model and single axes were trained with enough seeds."""
+    rows = [row_of(at, name) for name in SPENDS]
+    return all(row and len(row["accuracies"]) >= SEEDS_TO_COMPARE for row in rows)
+
+
+def line(run: dict[str, Any], at: dict[str, Any]) -> str:
+    """Return a run's line at a budget."""
+    cells = [run["name"], f"{at['budget']:.0%}"]
+    for name in ("original", *SPENDS):
+        row = row_of(at, name)
+        cells.append("–" if row is None else mean_and_spread(row["accuracies"]))
+    beside = published(run, at["budget"])
+    paper = "–" if beside is None else f"{beside.original - beside.joint:+.2f}"
+    return f"| {' | '.join([*cells, f'{drop(at):+.2f}', paper])} |"
+
+
+def at_several_budgets(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the runs with more than one measured budget: each has a picture of its own."""
+    return [run for run in runs if len(measured_budgets(run)) > 1]
+
+
+def panels_of(runs: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the panels of the picture of all runs at one budget with single axes, with titles."""
+    single = [run for run in runs if run not in at_several_budgets(runs)]
+    return [
+        (f"{run['name']}, {at['budget']:.0%} of the macs: test accuracy", at)
+        for run, at in measured(single)
+        if lead(at)
+    ]
