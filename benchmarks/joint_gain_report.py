@@ -70,7 +70,7 @@ Simulated: thirteen observations of the interpolated grid (curves; width and res
 error), each with noise of this standard deviation in points, chains of four rounds that end at half
 of the macs or go on to 36 %, and a choice for half of them. In {TRIALS} such runs: the points lost
 against the best on average, and how many choices are no more than {NEAR:g} points worse than the
-best single axis. Our final models vary by 0.04 to 0.37 points from seed to seed.
+best single axis. Three final models that differ by their seed vary by 0.04 to 0.37 points.
 
 {table(NOISE_HEAD, noise_rows(grid))}"""
 

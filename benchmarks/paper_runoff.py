@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 from typing import Any
 
 from paper_numbers import Borrowed, forecasts, is_own, measured_budgets, row_of
@@ -80,7 +80,10 @@ def beside_single_axes(tested: Sequence[dict[str, Any]]) -> str:
         ]
         if len(leads) > 1:
             error = stdev(leads) / math.sqrt(len(leads))
-            told.append(f"{fmean(leads):+.2f} ± {error:.2f} points beside {axis} ({len(leads)})")
+            told.append(
+                f"{fmean(leads):+.2f} ± {error:.2f} points beside {axis} ({len(leads)} budgets, "
+                f"median {median(leads):+.2f})"
+            )
     return (
         "On average over the budgets where it is another model, the joint one, as the forecast "
         f"chose it, stands {', '.join(told)} alone on the test; ± is the standard error of the "

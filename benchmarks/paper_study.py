@@ -28,7 +28,7 @@ def study(group: list[dict[str, Any]]) -> str:
         f"{longest['model']}, one original, chains of different length. The distance is the mean "
         "absolute difference of the observations from those of the longest; the regret is what the "
         "choice loses against the longest's own choice, by the longest's predictor. Both in "
-        "points.\n",
+        "points. Minutes of different calls, alone or beside others, do not compare.\n",
         "| epochs a round | search epochs | minutes | distance | choice d / w / r | regret |",
         "|---|---|---|---|---|---|",
     ]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from paper_numbers import (
     SPENDS,
+    Borrowed,
+    borrowed,
     drop,
+    is_own,
     lead,
     mean_and_spread,
     measured_budgets,
@@ -16,6 +19,7 @@ from paper_numbers import (
 )
 
 SEEDS_TO_COMPARE = 3
+LENT = "†"
 Measured = tuple[dict[str, Any], dict[str, Any]]  # a run, and one of its budgets
 HEAD = """\
 | run | macs | original | joint | depth | width | resolution | drop | paper's drop |
@@ -31,12 +35,19 @@ def summary(runs: list[dict[str, Any]]) -> str:
         f"\n![Test accuracy, jointly and on each axis alone](docs/results/{run['name']}.svg)\n"
         for run in at_several_budgets(runs)
     ]
-    return (table_of(compared) if compared else none) + "".join(pictures)
+    return (table_of(compared, borrowed(runs)) if compared else none) + "".join(pictures)
 
 
-def table_of(found: list[Measured]) -> str:
-    """Return a line for each of these runs and budgets."""
-    return HEAD + "".join(f"{line(run, at)}\n" for run, at in found)
+def table_of(found: list[Measured], given: dict[str, Borrowed]) -> str:
+    """Return a line for each of these runs and budgets; ``given`` is what they have of others."""
+    lines = [line(run, at, lent(run, at, given)) for run, at in found]
+    note = f"\n{LENT} The very models of a run above.\n"
+    return HEAD + "".join(lines) + (note if any(LENT in each for each in lines) else "")
+
+
+def lent(run: dict[str, Any], at: dict[str, Any], given: dict[str, Borrowed]) -> Collection[str]:
+    """Return the names of the final models at a budget that are another run's."""
+    return given[run["name"]].finals if is_own(run, at) else ()
 
 
 def measured(runs: list[dict[str, Any]]) -> Iterator[Measured]:
@@ -52,15 +63,16 @@ def is_compared(at: dict[str, Any]) -> bool:
     return all(row and len(row["accuracies"]) >= SEEDS_TO_COMPARE for row in rows)
 
 
-def line(run: dict[str, Any], at: dict[str, Any]) -> str:
-    """Return a run's line at a budget."""
+def line(run: dict[str, Any], at: dict[str, Any], lent: Collection[str]) -> str:
+    """Return a run's line at a budget; models that are ``lent`` are marked."""
     cells = [run["name"], f"{at['budget']:.0%}"]
     for name in ("original", *SPENDS):
         row = row_of(at, name)
-        cells.append("–" if row is None else mean_and_spread(row["accuracies"]))
+        mark = f" {LENT}" if name in lent else ""
+        cells.append("–" if row is None else f"{mean_and_spread(row['accuracies'])}{mark}")
     beside = published(run, at["budget"])
     paper = "–" if beside is None else f"{beside.original - beside.joint:+.2f}"
-    return f"| {' | '.join([*cells, f'{drop(at):+.2f}', paper])} |"
+    return f"| {' | '.join([*cells, f'{drop(at):+.2f}', paper])} |\n"
 
 
 def at_several_budgets(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -98,11 +98,13 @@ def prose(path: str) -> str:
 def test_prose_tells_where_joint_stands_on_average():
     told = prose("docs/results/cifar10.md").partition("On average over the budgets")[2]
     depth, width, resolution = re.findall(r"\+(\d\.\d\d ± \d\.\d\d) points beside", told)
+    of_depth, of_width, _ = re.findall(r"median \+(\d\.\d\d)", told)
     for path in ("README.md", "docs/adr/0102-flat-along-the-budget.md"):
         text = prose(path)
         assert f"stands {depth} points before depth alone" in text
         assert f"{width} before width alone" in text
-    assert f"{resolution} before resolution alone" in text
+        assert f"{resolution} before resolution alone" in text
+        assert f"median is {of_depth}, beside width {of_width}" in text
 
 
 def test_the_decision_tells_what_a_run_off_would_have_picked():
@@ -151,7 +153,7 @@ def test_the_page_tells_what_was_measured_beside_the_paper(report, recorded, tmp
     assert "is at least as good as every single axis" in text
     assert "the paper has -0.07" in text
     assert "The search took 6 epochs of fine-tuning; the paper's takes 480." in text
-    assert "Wall-clock minutes: 2.0 in all (collect 1.5, finals 0.5)." in text
+    assert "Minutes of wall-clock: 2.0 on GPU (collect 1.5, finals 0.5)." in text
     assert "of 8 measurements" in text
     assert "GPU, torch 2, triprune 0, 2026-01-02." in text
     readme = (root / "README.md").read_text()
@@ -166,6 +168,28 @@ def test_the_page_tells_what_was_measured_beside_the_paper(report, recorded, tmp
     (root / "README.md").write_text(readme.replace("94.00", "95.00"))
     with pytest.raises(SystemExit, match=r"README\.md is out of date"):
         report.write_page(root, check=True)
+
+
+def test_minutes_are_told_by_device_and_say_what_they_leave_out(report, recorded):
+    run = copy.deepcopy(recorded) | {"baseline": baseline_of(160)}
+    (call,) = run["calls"]
+    page = report.page([run])
+    assert "finals 0.5). Training the original is not among them." in page
+    on_cpu = copy.deepcopy(call) | {"seconds": {"survey": 60.0}, "epochs": {}}
+    on_cpu["circumstances"] |= {"gpu": None, "cpu": "CPU", "threads": 2}
+    call["seconds"]["baseline"], call["epochs"]["baseline"] = 120.0, 133
+    page = report.page([run | {"calls": [on_cpu, call]}])
+    assert (
+        "Minutes of wall-clock: 1.0 on a CPU (survey 1.0); 4.0 on GPU (baseline 2.0, collect 1.5, "
+        "finals 0.5). Of the original's 160 epochs 133 are among them."
+    ) in page
+    call["epochs"]["baseline"] = 160
+    assert "finals 0.5).\n" in report.page([run])
+
+
+def baseline_of(epochs: int) -> dict:
+    images = {"images": 45_000, "validation_images": 5_000, "validation_accuracy": 0.93}
+    return images | {"recipe": {"epochs": epochs}}
 
 
 def at_budgets(recorded, *budgets):
@@ -311,6 +335,9 @@ def test_a_run_that_was_given_some_chains_and_final_models_says_which(report, re
         for final in at["finals"][spends]:
             final["accuracy"] += 0.001
     page = report.page([first, judged])
+    lent = next(line for line in page.splitlines() if line.startswith("| cifar10-other-judge"))
+    assert [cell.endswith("†") for cell in lent.split(" | ")[2:7]] == [False] * 3 + [True] * 2
+    assert page.count("† The very models of a run above.") == 1
     told = page.partition("## cifar10-other-judge")[2]
     depth = [each["epochs"] for each in recorded["observations"] if each["axis"] == "depth"]
     assert f"The search took {sum(depth)} epochs of fine-tuning; the paper's takes 480." in told
@@ -388,8 +415,9 @@ def test_a_run_off_on_validation_is_held_against_the_test(report, recorded):
     assert "| cifar10-lost | 50% | depth | 92.10 | 92.50 | 92.60 |" in told
     # Joint leads depth by 0.5 and 0.4, width by 0.3 and -0.1, resolution by 1.3 and 1.0.
     assert (
-        "stands +0.45 ± 0.05 points beside depth (2), +0.10 ± 0.20 points beside width (2), "
-        "+1.15 ± 0.15 points beside resolution (2) alone"
+        "stands +0.45 ± 0.05 points beside depth (2 budgets, median +0.45), "
+        "+0.10 ± 0.20 points beside width (2 budgets, median +0.10), "
+        "+1.15 ± 0.15 points beside resolution (2 budgets, median +1.15) alone"
     ) in told
     # Joint and depth are 0.1 and 0.15 points apart, and turn round in the second run; the forecast
     # puts joint before depth and depth before width.
@@ -412,7 +440,7 @@ def test_a_run_off_on_validation_is_held_against_the_test(report, recorded):
     told = report.page([kept, same]).partition("## Validation against the test")[2]
     assert "| cifar10-lost | 50% | joint = depth |" in told
     assert "points beside depth (" not in told
-    assert "points beside width (2)" in told
+    assert "points beside width (2 budgets" in told
     alone = copy.deepcopy(recorded)
     alone["budgets"][0]["test"]["rows"] = alone["budgets"][0]["test"]["rows"][:2]
     assert "## Validation against the test" not in report.page([alone])
