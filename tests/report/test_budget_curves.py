@@ -50,8 +50,14 @@ def test_a_run_is_quoted_inside_what_was_observed_where_that_will_do():
     observations = plain_observations()
     predictor = fit_predictor(observations)
     quoter = Quoter(predictor, lattice=Lattice(20, 64, 64))
-    assert quoter.jointly(0.5).extrapolated == ()
+    assert quoter.jointly(0.6).extrapolated == ()
     assert quoter.jointly(0.06).extrapolated != ()
+
+
+def test_a_run_may_spend_the_budget_of_its_chains_on_the_best_axis_alone():
+    """Width alone is best here; its chain ended at 0.7071, which 64 channels cannot keep."""
+    quoter = Quoter(fit_predictor(plain_observations()), lattice=Lattice(20, 64, 64))
+    assert quoter.jointly(0.5).scale == quoter.along("width", 0.5).scale == Scale(width=45 / 64)
 
 
 def test_a_curve_tells_where_it_leaves_the_observations():

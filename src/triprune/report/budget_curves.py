@@ -15,6 +15,7 @@ from triprune.core.cost import Cost, paper_cost
 from triprune.core.lattice import Lattice
 from triprune.core.observation import Observation
 from triprune.core.predictor import Predictor
+from triprune.core.reach import most_within, reach
 from triprune.core.scale import AXES, Axis, Scale
 from triprune.errors import BudgetError
 from triprune.report.amounts import Spending
@@ -58,8 +59,8 @@ class BudgetPicture:
 class Quoter:
     """Asks the predictor for the best scale at a budget.
 
-    With a ``lattice`` the scale is one that the model can take, inside what was observed wherever
-    that meets the budget: as a run chooses.
+    With a ``lattice`` the scale is one that the model can take, within reach of what was observed
+    wherever that meets the budget: as a run chooses.
     """
 
     predictor: Predictor
@@ -69,9 +70,9 @@ class Quoter:
     def jointly(self, budget: float) -> Choice:
         """Return the best scale within the budget."""
         if self.lattice is not None:
-            seen = zip(AXES, self.predictor.observed, strict=True)
+            within = reach(self.predictor, self.lattice, self.cost, budget)
             try:
-                return self._choose(budget, {axis: (low, 1.0) for axis, low in seen})
+                return self._choose(budget, within)
             except BudgetError:
                 pass
         return self._choose(budget, None)
@@ -83,8 +84,8 @@ class Quoter:
 
     def _most(self, axis: Axis, budget: float) -> float:
         if self.lattice is not None:
-            steps = [float(x) for x in self.lattice.fractions(axis)]
-            return next((x for x in steps[::-1] if self._cost(axis, x) <= budget), steps[0])
+            most = most_within(self.lattice, axis, self.cost, budget)
+            return float(self.lattice.fractions(axis)[0]) if most is None else most
         low, high = _NOTHING, 1.0
         if self._cost(axis, high) <= budget:
             return high

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from triprune.core.choice import Bounds, Choice, choose_scale
 from triprune.core.correction import CorrectedCost, choose_measured
 from triprune.core.predictor import Predictor
+from triprune.core.reach import most_within, reach
 from triprune.core.scale import AXES, Axis, Scale
 from triprune.errors import BudgetError
 from triprune.run.artifacts import Survey
@@ -27,34 +26,34 @@ class Chooser:
     budget: float
 
     def jointly(self) -> Choice:
-        """Choose within what was observed; where that cannot meet the budget, beyond it."""
-        observed = dict(zip(AXES, self.predictor.observed, strict=True))
+        """Choose within reach of what was observed; where no such scale is cheap enough, beyond."""
+        within = reach(self.predictor, self.known.lattice, self.meter, self.budget)
         try:
-            return self._down_to(observed)
+            return self._within(within)
         except BudgetError:
-            return self._down_to({a: _LEAST for a, low in observed.items() if low < 1.0})
+            return self._within({a: (_LEAST, 1.0) for a, (low, _) in within.items() if low < 1.0})
 
     def along(self, axis: Axis) -> Choice:
         """Keep as much of one axis as the budget allows."""
-        steps = [Scale.along(axis, float(x)) for x in self.known.lattice.fractions(axis)]
-        place = bisect_right(steps, self.budget, key=self.meter) - 1
-        if place < 0:
+        lattice = self.known.lattice
+        most = most_within(lattice, axis, self.meter, self.budget)
+        if most is None:
+            least = Scale.along(axis, float(lattice.fractions(axis)[0]))
             raise BudgetError(
                 f"budget {self.budget:.1%} on {axis} alone",
-                f"at least {self.meter(steps[0]):.1%} of the {self.meter.noun} remains",
+                f"at least {self.meter(least):.1%} of the {self.meter.noun} remains",
                 "ask for more",
             )
-        found = steps[place]
+        found = Scale.along(axis, most)
         return choose_scale(
             self.predictor,
             budget=self.budget,
             cost=CorrectedCost(self.known.cost, {found: self.meter(found)}),
             bounds={a: (kept, kept) for a, kept in zip(AXES, found, strict=True)},
-            lattice=self.known.lattice,
+            lattice=lattice,
         )
 
-    def _down_to(self, lowest: Mapping[Axis, float]) -> Choice:
-        bounds: Bounds = {axis: (low, 1.0) for axis, low in lowest.items()}
+    def _within(self, bounds: Bounds) -> Choice:
         return choose_measured(
             self.predictor,
             self.meter,
