@@ -8,7 +8,7 @@ formula, measured, corrected, and made again, until the chosen scale is one that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,13 +57,15 @@ def choose_measured(
     base: SmoothCost,
     lattice: Lattice,
     bounds: Bounds | None = None,
+    first: Iterable[Scale] = (),
     attempts: int = 100,
 ) -> Choice:
     """Return the best scale on the lattice whose *measured* relative cost is within the budget.
 
-    It uses at least 97 % of the budget wherever one of ``attempts`` measured scales does.
+    It uses at least 97 % of the budget wherever one of ``attempts`` measured scales does, or one
+    of ``first``, which are measured before any: an estimate that is off cannot rule those out.
     """
-    measured: dict[Scale, float] = {}
+    measured = {scale: measure(scale) for scale in first}
     near = _NearBudget(lattice, budget, bounds or {})
     settled: Choice | None = None
     for _ in range(attempts):

@@ -1,9 +1,9 @@
-"""Owns how little a joint choice may keep: what was observed, and what one axis alone needs."""
+"""Owns how far a choice may go: one axis down to the budget, all together as far as was seen."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from triprune.core.choice import Bounds
 from triprune.core.lattice import Lattice
@@ -13,33 +13,35 @@ from triprune.core.scale import AXES, Axis, Scale
 _NEAR = 1.15
 """A chain that ended within this factor of the budget may be followed down to the budget."""
 
+AnyCost = Callable[[Scale], float]
 
-def most_within(
-    lattice: Lattice,
-    axis: Axis,
-    cost: Callable[[Scale], float],
-    budget: float,
-    *,
-    below: float = 1.0,
-) -> float | None:
-    """Return the most of one axis, at most ``below``, that the budget allows by itself."""
-    steps = [float(x) for x in lattice.within(axis, 0.0, below)]
-    place = bisect_right(steps, budget, key=lambda kept: cost(Scale.along(axis, kept)))
-    return steps[place - 1] if place else None
+
+def spent_alone(lattice: Lattice, axis: Axis, cost: AnyCost, budget: float) -> Scale | None:
+    """Return the scale that keeps the most of one axis, and all of the others, for the budget."""
+    scales = [Scale.along(axis, float(kept)) for kept in lattice.fractions(axis)]
+    place = bisect_right(scales, budget, key=cost)
+    return scales[place - 1] if place else None
+
+
+def observed_alone(
+    predictor: Predictor, lattice: Lattice, cost: AnyCost, budget: float
+) -> dict[Axis, Scale]:
+    """Return what spends the budget on each axis that was observed, where that can be."""
+    seen = [axis for axis, least in zip(AXES, predictor.observed, strict=True) if least < 1.0]
+    found = {axis: spent_alone(lattice, axis, cost, budget) for axis in seen}
+    return {axis: scale for axis, scale in found.items() if scale is not None}
 
 
 def reach(
-    predictor: Predictor, lattice: Lattice, cost: Callable[[Scale], float], budget: float
+    predictor: Predictor, alone: Mapping[Axis, Scale], cost: AnyCost, budget: float
 ) -> Bounds:
     """Return the bounds of a joint choice: spending all on one axis is a joint choice, too.
 
     A chain ends near its budget, on either side, and at what was built rather than asked for. So
-    its last observation alone would rule out the very scale that spends the budget on its axis.
+    its last observation would rule out the very scale that spends the budget on its axis.
     """
     bounds: dict[Axis, tuple[float, float]] = {}
     for axis, seen in zip(AXES, predictor.observed, strict=True):
-        alone = None
-        if seen < 1.0 and cost(Scale.along(axis, seen)) <= _NEAR * budget:
-            alone = most_within(lattice, axis, cost, budget, below=seen)
-        bounds[axis] = (seen if alone is None else alone, 1.0)
+        near = axis in alone and cost(Scale.along(axis, seen)) <= _NEAR * budget
+        bounds[axis] = (min(seen, getattr(alone[axis], axis)) if near else seen, 1.0)
     return bounds

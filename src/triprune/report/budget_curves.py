@@ -15,7 +15,7 @@ from triprune.core.cost import Cost, paper_cost
 from triprune.core.lattice import Lattice
 from triprune.core.observation import Observation
 from triprune.core.predictor import Predictor
-from triprune.core.reach import most_within, reach
+from triprune.core.reach import observed_alone, reach, spent_alone
 from triprune.core.scale import AXES, Axis, Scale
 from triprune.errors import BudgetError
 from triprune.report.amounts import Spending
@@ -70,9 +70,9 @@ class Quoter:
     def jointly(self, budget: float) -> Choice:
         """Return the best scale within the budget."""
         if self.lattice is not None:
-            within = reach(self.predictor, self.lattice, self.cost, budget)
+            alone = observed_alone(self.predictor, self.lattice, self.cost, budget)
             try:
-                return self._choose(budget, within)
+                return self._choose(budget, reach(self.predictor, alone, self.cost, budget))
             except BudgetError:
                 pass
         return self._choose(budget, None)
@@ -84,8 +84,8 @@ class Quoter:
 
     def _most(self, axis: Axis, budget: float) -> float:
         if self.lattice is not None:
-            most = most_within(self.lattice, axis, self.cost, budget)
-            return float(self.lattice.fractions(axis)[0]) if most is None else most
+            found = spent_alone(self.lattice, axis, self.cost, budget)
+            return getattr(found, axis) if found else float(self.lattice.fractions(axis)[0])
         low, high = _NOTHING, 1.0
         if self._cost(axis, high) <= budget:
             return high

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from triprune.core.choice import Bounds, Choice, choose_scale
 from triprune.core.correction import CorrectedCost, choose_measured
 from triprune.core.predictor import Predictor
-from triprune.core.reach import most_within, reach
+from triprune.core.reach import observed_alone, reach, spent_alone
 from triprune.core.scale import AXES, Axis, Scale
 from triprune.errors import BudgetError
 from triprune.run.artifacts import Survey
@@ -27,24 +28,25 @@ class Chooser:
 
     def jointly(self) -> Choice:
         """Choose within reach of what was observed; where no such scale is cheap enough, beyond."""
-        within = reach(self.predictor, self.known.lattice, self.meter, self.budget)
+        alone = observed_alone(self.predictor, self.known.lattice, self.meter, self.budget)
+        within = reach(self.predictor, alone, self.meter, self.budget)
+        first = [scale for axis, scale in alone.items() if getattr(scale, axis) >= within[axis][0]]
         try:
-            return self._within(within)
+            return self._within(within, first)
         except BudgetError:
             return self._within({a: (_LEAST, 1.0) for a, (low, _) in within.items() if low < 1.0})
 
     def along(self, axis: Axis) -> Choice:
         """Keep as much of one axis as the budget allows."""
         lattice = self.known.lattice
-        most = most_within(lattice, axis, self.meter, self.budget)
-        if most is None:
+        found = spent_alone(lattice, axis, self.meter, self.budget)
+        if found is None:
             least = Scale.along(axis, float(lattice.fractions(axis)[0]))
             raise BudgetError(
                 f"budget {self.budget:.1%} on {axis} alone",
                 f"at least {self.meter(least):.1%} of the {self.meter.noun} remains",
                 "ask for more",
             )
-        found = Scale.along(axis, most)
         return choose_scale(
             self.predictor,
             budget=self.budget,
@@ -53,7 +55,7 @@ class Chooser:
             lattice=lattice,
         )
 
-    def _within(self, bounds: Bounds) -> Choice:
+    def _within(self, bounds: Bounds, first: Iterable[Scale] = ()) -> Choice:
         return choose_measured(
             self.predictor,
             self.meter,
@@ -61,5 +63,6 @@ class Chooser:
             base=self.known.cost,
             lattice=self.known.lattice,
             bounds=bounds,
+            first=first,
             attempts=20 if self.meter.by == "latency" else 100,
         )
