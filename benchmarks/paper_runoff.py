@@ -39,7 +39,7 @@ def runoff_section(runs: Sequence[dict[str, Any]], given: Mapping[str, Borrowed]
     if not held:
         return
     yield from winners(held)
-    yield beside_single_axes([at for run in runs for at in measured_budgets(run)])
+    yield from beside_single_axes(runs)
     pairs = [
         pair
         for run, at, found in held
@@ -68,27 +68,38 @@ def winners(held: Sequence[Held]) -> Iterator[str]:
     yield ""
 
 
-def beside_single_axes(tested: Sequence[dict[str, Any]]) -> str:
-    """Say by how much the joint models lead each single axis on average, where they differ."""
+def beside_single_axes(runs: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield by how much the joint models lead each single axis on average, where they differ."""
     told: list[str] = []
     for axis in AXES:
-        pairs = [(row_of(at, "joint"), row_of(at, axis)) for at in tested]
-        leads = [
-            100 * (fmean(joint["accuracies"]) - fmean(alone["accuracies"]))
-            for joint, alone in pairs
-            if joint is not None and alone is not None and joint["scale"] != alone["scale"]
-        ]
+        leads = leads_by_original(runs, axis)
+        each = [lead for some in leads for lead in some]
         if len(leads) > 1:
-            error = stdev(leads) / math.sqrt(len(leads))
+            means = [fmean(some) for some in leads]
+            error = stdev(means) / math.sqrt(len(means))
             told.append(
-                f"{fmean(leads):+.2f} ± {error:.2f} points beside {axis} ({len(leads)} budgets, "
-                f"median {median(leads):+.2f})"
+                f"{fmean(means):+.2f} ± {error:.2f} points beside {axis} ({len(each)} budgets of "
+                f"{len(leads)} originals, median {median(each):+.2f})"
             )
-    return (
-        "On average over the budgets where it is another model, the joint one, as the forecast "
-        f"chose it, stands {', '.join(told)} alone on the test; ± is the standard error of the "
-        "mean. These budgets are not independent: some share an original, and some final models.\n"
-    )
+    if told:
+        yield (
+            "On average over the originals, and for each over the budgets where it is another "
+            f"model, the joint one, as the forecast chose it, stands {', '.join(told)} alone on "
+            "the test; ± is the standard error over the originals.\n"
+        )
+
+
+def leads_by_original(runs: Sequence[dict[str, Any]], axis: str) -> list[list[float]]:
+    """Return the points by which joint models lead an axis; budgets of one original together."""
+    leads: dict[tuple[str, float], list[float]] = {}
+    for run in runs:
+        for at in measured_budgets(run):
+            joint, alone = row_of(at, "joint"), row_of(at, axis)
+            if joint is not None and alone is not None and joint["scale"] != alone["scale"]:
+                lead = 100 * (fmean(joint["accuracies"]) - fmean(alone["accuracies"]))
+                original = run["model"], run["original"]["accuracy"]
+                leads.setdefault(original, []).append(lead)
+    return [*leads.values()]
 
 
 def orders(pairs: Sequence[tuple[Standing, Standing]]) -> Iterator[str]:

@@ -96,7 +96,7 @@ def prose(path: str) -> str:
 
 
 def test_prose_tells_where_joint_stands_on_average():
-    told = prose("docs/results/cifar10.md").partition("On average over the budgets")[2]
+    told = prose("docs/results/cifar10.md").partition("On average over the originals")[2]
     depth, width, resolution = re.findall(r"\+(\d\.\d\d ± \d\.\d\d) points beside", told)
     of_depth, of_width, _ = re.findall(r"median \+(\d\.\d\d)", told)
     for path in ("README.md", "docs/adr/0102-flat-along-the-budget.md"):
@@ -410,15 +410,21 @@ def test_a_run_off_on_validation_is_held_against_the_test(report, recorded):
 
     kept = scored("cifar10-kept", (93.0, 92.9, 92.0, 91.0), (92.5, 92.0, 92.2, 91.2))
     lost = scored("cifar10-lost", (93.05, 93.2, 92.4, 91.5), (92.5, 92.1, 92.6, 91.5))
+    lost["original"]["accuracy"] += 0.001  # another original
     told = report.page([kept, lost]).partition("## Validation against the test")[2]
     assert "| cifar10-kept | 50% | joint | 92.50 | 92.50 | 92.20 |" in told
     assert "| cifar10-lost | 50% | depth | 92.10 | 92.50 | 92.60 |" in told
     # Joint leads depth by 0.5 and 0.4, width by 0.3 and -0.1, resolution by 1.3 and 1.0.
     assert (
-        "stands +0.45 ± 0.05 points beside depth (2 budgets, median +0.45), "
-        "+0.10 ± 0.20 points beside width (2 budgets, median +0.10), "
-        "+1.15 ± 0.15 points beside resolution (2 budgets, median +1.15) alone"
+        "stands +0.45 ± 0.05 points beside depth (2 budgets of 2 originals, median +0.45), "
+        "+0.10 ± 0.20 points beside width (2 budgets of 2 originals, median +0.10), "
+        "+1.15 ± 0.15 points beside resolution (2 budgets of 2 originals, median +1.15) alone"
     ) in told
+    again = [copy.deepcopy(kept) | {"name": f"cifar10-again{i}"} for i in range(2)]
+    told_thrice = report.page([kept, *again, lost])
+    assert (
+        "+0.45 ± 0.05 points beside depth (4 budgets of 2 originals, median +0.50)" in told_thrice
+    )
     # Joint and depth are 0.1 and 0.15 points apart, and turn round in the second run; the forecast
     # puts joint before depth and depth before width.
     close = "validation has 1 in the order of the test and the forecast 2."
@@ -441,6 +447,7 @@ def test_a_run_off_on_validation_is_held_against_the_test(report, recorded):
     assert "| cifar10-lost | 50% | joint = depth |" in told
     assert "points beside depth (" not in told
     assert "points beside width (2 budgets" in told
+    assert "On average" not in report.page([kept])
     alone = copy.deepcopy(recorded)
     alone["budgets"][0]["test"]["rows"] = alone["budgets"][0]["test"]["rows"][:2]
     assert "## Validation against the test" not in report.page([alone])
