@@ -17,14 +17,19 @@ def beside_others(runs: Sequence[Run]) -> list[Run]:
     """Return the runs; those that measured their joint model alone with single axes of another.
 
     What is left of a network along one axis within a budget depends on no observation, so a run
-    that differs in these alone has trained the very models.
+    that differs in these alone has trained such models. Judging blocks anew may rank near ties
+    otherwise: a cut that both have observed must have the same macs and params.
     """
     return [with_single_axes(run, runs[:place]) for place, run in enumerate(runs)]
 
 
 def with_single_axes(run: Run, before: Sequence[Run]) -> Run:
     """Return the run with the single axes of the first run that has them, budget by budget."""
-    alike = [other for other in before if but_for_observing(other) == but_for_observing(run)]
+    alike = [
+        other
+        for other in before
+        if but_for_observing(other) == but_for_observing(run) and cut_alike(run, other)
+    ]
     return run | {"budgets": [lent(at, alike) for at in run["budgets"]]}
 
 
@@ -34,6 +39,15 @@ def but_for_observing(run: Run) -> tuple[Any, ...]:
     recipe = settings["recipe"].items()
     settings["recipe"] = {name: set_ for name, set_ in recipe if name not in OBSERVING_RECIPE}
     return run["model"], run["validation"], run["original"]["accuracy"], settings
+
+
+def cut_alike(run: Run, other: Run) -> bool:
+    """Whether the cuts that both runs have observed left the same."""
+    ours, theirs = (
+        {tuple(o["scale"]): (o["macs"], o["params"]) for o in each["observations"]}
+        for each in (run, other)
+    )
+    return all(ours[scale] == theirs[scale] for scale in ours.keys() & theirs.keys())
 
 
 def lent(at: dict[str, Any], alike: Sequence[Run]) -> dict[str, Any]:
@@ -48,7 +62,7 @@ def lent(at: dict[str, Any], alike: Sequence[Run]) -> dict[str, Any]:
             tested = [row for axis in AXES if (row := row_of(theirs, axis)) is not None]
             rows = [row | {"latency_ms": None} for row in tested]
             if theirs["budget"] == at["budget"] and rows:
-                finals = {axis: theirs["finals"][axis] for axis in AXES}
+                finals = {row["name"]: theirs["finals"][row["name"]] for row in rows}
                 test = at["test"] | {"rows": [*at["test"]["rows"], *rows]}
                 return at | {"finals": at["finals"] | finals, "test": test}
     return at

@@ -41,7 +41,7 @@ def summary(runs: list[dict[str, Any]]) -> str:
 def table_of(found: list[Measured], given: dict[str, Borrowed]) -> str:
     """Return a line for each of these runs and budgets; ``given`` is what they have of others."""
     lines = [line(run, at, lent(run, at, given)) for run, at in found]
-    note = f"\n{LENT} The very models of a run above.\n"
+    note = f"\n{LENT} Trained in a run above.\n"
     return HEAD + "".join(lines) + (note if any(LENT in each for each in lines) else "")
 
 

@@ -337,7 +337,7 @@ def test_a_run_that_was_given_some_chains_and_final_models_says_which(report, re
     page = report.page([first, judged])
     lent = next(line for line in page.splitlines() if line.startswith("| cifar10-other-judge"))
     assert [cell.endswith("†") for cell in lent.split(" | ")[2:7]] == [False] * 3 + [True] * 2
-    assert page.count("† The very models of a run above.") == 1
+    assert page.count("† Trained in a run above.") == 1
     told = page.partition("## cifar10-other-judge")[2]
     depth = [each["epochs"] for each in recorded["observations"] if each["axis"] == "depth"]
     assert f"The search took {sum(depth)} epochs of fine-tuning; the paper's takes 480." in told
@@ -374,6 +374,11 @@ def test_a_run_of_the_joint_model_alone_is_told_beside_the_axes_of_another(
     at["choices"]["joint"]["choice"]["scale"] = [0.5, 0.5, 0.5]
     found = report.pages(root_of(tmp_path, recorded, deeper))
     assert "it chose" not in found[tmp_path / "docs" / "results" / "cifar10.md"]
+    deeper["observations"][0]["params"] += 1  # the same depth, by other blocks
+    page = report.pages(root_of(tmp_path, recorded, deeper))[
+        tmp_path / "docs" / "results" / "cifar10.md"
+    ]
+    assert "†" not in page
 
 
 def test_the_noise_of_a_training_is_told_by_seeds_and_judges(report, recorded):
