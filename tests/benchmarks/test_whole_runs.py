@@ -92,74 +92,161 @@ def test_every_seed_draws_other_images_and_none_twice(script, cifar10):
         procedure.draw(images.take(torch.arange(10)), 1)
 
 
-def seed_file(folder: Path, seed: int, *, joint: float) -> None:
-    """Write a seed whose gentle rounds see depth five points too dear, by known accuracies."""
+USUAL, DEEPER, LIKE_FINALS = (
+    "as in the paper",
+    "to half of the budget",
+    "from the rate of the finals",
+)
+SINGLE = {"depth": (0.5, 1.0, 1.0), "width": (1.0, 0.7, 1.0), "resolution": (1.0, 1.0, 0.7)}
 
-    def accuracy(d: float, w: float, r: float, *, blind: float = 0.0) -> float:
-        lost = (0.02 + blind) * (1 - d) + 0.06 * (1 - w) + 0.1 * (1 - r)
-        return 0.9 - lost + seed / 100
 
-    def observed(blind: float) -> list[list[float]]:
+def a_seed(seed, *, test, dear=0.02, later=(0.86, 0.86), blind=0.1):
+    """Return what a seed found where gentle rounds see depth dearer by ``blind`` than it is.
+
+    ``test`` are the accuracies of joint and single axes, ``later`` of the other joint models.
+    """
+
+    def accuracy(d, w, r, *, unseen=0.0):
+        return 0.9 - (dear + unseen) * (1 - d) - 0.06 * (1 - w) - 0.1 * (1 - r) + seed / 1000
+
+    def run(unseen, tested, **kept):
         steps = (1.0, 0.8, 0.6, 0.4)
-        scales = {(*[1.0] * axis, kept, *[1.0] * (2 - axis)) for axis in range(3) for kept in steps}
-        return [[*kept, accuracy(*kept, blind=blind)] for kept in sorted(scales)]
+        scales = {(*[1.0] * axis, each, *[1.0] * (2 - axis)) for axis in range(3) for each in steps}
+        return {
+            "observations": [[*at, accuracy(*at, unseen=unseen)] for at in sorted(scales)],
+            "finals": {
+                name: {"scale": at, "validation": accuracy(*at)} for name, at in kept.items()
+            },
+            "test": dict(zip(("original", *kept), tested, strict=True)),
+        }
 
-    def run(blind: float, test: list[float], **kept: tuple[float, float, float]) -> dict:
-        finals = {name: {"scale": at, "validation": accuracy(*at)} for name, at in kept.items()}
-        named = dict(zip(("original", *kept), test, strict=True))
-        return {"observations": observed(blind), "finals": finals, "test": named}
-
-    single = {"depth": (0.5, 1.0, 1.0), "width": (1.0, 0.7, 1.0), "resolution": (1.0, 1.0, 0.7)}
-    usual = [0.9, 0.85 + joint / 100, 0.84, 0.85, 0.83]
-    found = {
+    return {
+        "kind": "the whole job, drawn anew",
         "model": "resnet20",
         "seed": seed,
         "budget": 0.5,
         "images": [10_000, 5_000, 35_000],
         "recipe": {"epochs": 20, "round_epochs": 2, "final_epochs": 8},
         "runs": {
-            "as in the paper": run(0.1, usual, joint=(0.8, 0.79, 1.0), **single),
-            "to half of the budget": run(0.1, [0.9, 0.86], joint=(1.0, 0.7, 1.0)),
-            "from the rate of the finals": run(0.0, [0.9, 0.865], joint=(0.5, 1.0, 1.0)),
+            USUAL: run(blind, [0.9, *test], joint=(0.8, 0.79, 1.0), **SINGLE),
+            DEEPER: run(blind, [0.9, later[0]], joint=(1.0, 0.7, 1.0)),
+            LIKE_FINALS: run(0.0, [0.9, later[1]], joint=(0.5, 1.0, 1.0)),
         },
         "circumstances": {
             **{"cpu": "c", "threads": 1, "torch": "2.13", "triprune": "0.1.0"},
             "date": f"2026-01-0{seed}T03:04:05",
         },
     }
-    (folder / f"seed-{seed}.json").write_text(json.dumps(found))
 
 
-def test_the_page_tells_leads_and_regrets(script, tmp_path):
+def write(folder, seeds):
+    """Write the records of seeds."""
+    for found in seeds:
+        (folder / f"seed-{found['seed']}.json").write_text(json.dumps(found))
+
+
+def luck(seed):
+    """Return what all models of a seed share on the test: three points up or down."""
+    return (-1) ** seed * 0.03
+
+
+@pytest.fixture
+def six():
+    """Return six seeds: joint is 0.5 points before depth, and before width in two of three."""
+    return [
+        a_seed(
+            seed,
+            test=[each + luck(seed) for each in (0.85, 0.845 + seed / 5e3, 0.849 + step, 0.83)],
+            later=(0.856 + luck(seed), 0.86 + luck(seed) + (0.01 if seed < 4 else 0.0)),
+        )
+        for seed, step in enumerate((0.0, 0.0, 0.002, 0.0, 0.0, 0.002), start=1)
+    ]
+
+
+def test_the_page_tells_leads_seed_by_seed(script, tmp_path, six):
     report = script("whole_runs_report")
-    for seed, joint in enumerate((0.5, 0.6, 0.7, -0.2), start=1):
-        seed_file(tmp_path, seed, joint=joint)
-    text, seeds = report.page(tmp_path), report.read(tmp_path)
-    assert "2026-01-01 to 2026-01-04" in text
-    assert "| mean | 90.00 ± 0.00 | 85.40 ± 0.20 | 84.00 ± 0.00 | 85.00 ± 0.00 |" in text
-    assert "| depth alone | +1.40 ± 0.20 | 4 of 4 | yes |" in text
-    assert "| width alone | +0.40 ± 0.20 | 3 of 4 | no |" in text
-    assert "| the best axis of each seed | +0.40 ± 0.20 | 3 of 4 | no |" in text
-    # By gentle rounds width is best, by rounds like finals depth, which is as bad on the test.
-    assert "| the axis of the best forecast | +0.40 ± 0.20 | 3 of 4 | no |" in text
-    assert "| the axis of the best forecast | +2.50 ± 0.00 | 4 of 4 | yes |" in text
-    # Gentle rounds put width alone, which loses 1.8 points, before joint, 2.4 + 1.26.
-    usual, deeper = report.regrets(seeds)
-    assert deeper == pytest.approx([0.0] * 4, abs=1e-9)
-    assert usual == pytest.approx([1.86] * 4, abs=0.1)
-    assert "gain\n+0.60 ± 0.20 on the test" in text
-    assert "deeper chains help." in text
-    assert "gain +1.10 ± 0.20 points on the test" in text
-    assert "such rounds choose better." in text
-    gentle, like_finals = (
-        report.above_forecast(seeds[0], kind) for kind in report.CHAINS if kind != report.DEEPER
-    )
+    write(tmp_path, six)
+    text = report.page(tmp_path)
+    assert "2026-01-01 to 2026-01-06" in " ".join(text.split())
+    assert "| mean | 90.00 ± 0.00 | 85.00 ± 1.34 | 84.57 ± 1.35 | 84.97 ± 1.34 |" in text
+    # Depth is 0.5 points behind less 0.02 a seed; what a seed has in common does not count.
+    assert "| depth alone | +0.43 ± 0.02 | 6 of 6 | leads |" in text
+    assert "| width alone | +0.03 ± 0.04 | 4 of 6 | not decided |" in text
+    # The best axis of each seed is width but where it is behind; never depth here.
+    assert "| the best axis of each seed | +0.03 ± 0.04 | 4 of 6 | – |" in text
+    six[0]["runs"][USUAL]["test"]["depth"] = 0.9
+    write(tmp_path, six)
+    assert "| the best axis of each seed | -1.32 ± 1.34 | 3 of 6 | – |" in report.page(tmp_path)
+
+
+def test_a_joint_model_that_is_an_axis_alone_is_told(script, tmp_path, six):
+    six[1]["runs"][USUAL]["finals"]["joint"]["scale"] = SINGLE["width"]
+    write(tmp_path, six)
+    text = script("whole_runs_report").page(tmp_path)
+    assert "| width alone | +0.03 ± 0.04 | 4 of 6, the same model in 1 | not decided |" in text
+
+
+@pytest.mark.parametrize(
+    ("mean", "word"),
+    [(1.9, "not decided"), (2.1, "up"), (-1.9, "not decided"), (-2.1, "down"), (0, "not decided")],
+)
+def test_the_rule_is_two_standard_errors(script, mean, word):
+    one_standard_error = [-(2.5**0.5), 0.0, 0.0, 0.0, 2.5**0.5]
+    scale = script("whole_runs_report").standard_error(one_standard_error)
+    values = [each / scale + mean for each in one_standard_error]
+    assert script("whole_runs_report").by_the_rule(values, above="up", below="down") == word
+
+
+def test_a_choice_is_judged_by_what_the_other_seeds_observed(script, six):
+    """Five seeds see depth at 0.12 a cut, where width alone is best; one at 0.52."""
+    found = script("whole_runs_found")
+    six[0] = a_seed(1, test=[0.85, 0.84, 0.85, 0.83], dear=0.42)
+    gentle = (USUAL, DEEPER)
+    usual, deeper = found.regrets(six, gentle)
+    # Width alone loses 1.8 points, joint 2.4 + 1.26 by the others and 10.4 + 1.26 by the first.
+    assert usual[0] == pytest.approx(1.86, abs=0.1)
+    assert all(regret == pytest.approx(1.86 + 0.2 * 8, abs=0.5) for regret in usual[1:])
+    assert deeper == pytest.approx([0.0] * 6, abs=1e-9)
+    # By rounds that see what depth really costs, depth alone is best: 1.0 points.
+    usual, deeper = found.regrets(six, (LIKE_FINALS,))
+    assert usual[0] == pytest.approx(0.4 + 1.26 - 1.0, abs=0.1)
+    assert deeper[0] == pytest.approx(1.8 - 1.0, abs=0.1)
+    # Either kind of gentle chains counts.
+    for each in six[1:]:
+        for row in each["runs"][DEEPER]["observations"]:
+            row[3] += 0.4 * (1 - row[0])
+    assert found.regrets(six, gentle)[0][0] != pytest.approx(1.86, abs=0.5)
+
+
+def test_the_page_tells_what_other_chains_gain(script, tmp_path, six):
+    report, found = script("whole_runs_report"), script("whole_runs_found")
+    write(tmp_path, six)
+    text = " ".join(report.page(tmp_path).split())
+    assert "gain +0.60 ± 0.00 on the test. By the rule, which is of the regret's fall:" in text
+    assert "fall: deeper chains help." in text
+    assert "| the budget | 1.83 ± 0.00 | 0.65 ± 0.00 | 85.00 ± 1.34 |" in text
+    assert "| half of it | 0.00 ± 0.00 | 0.80 ± 0.00 | 85.60 ± 1.34 |" in text
+    assert "gain +1.50 ± 0.22 points on the test. By the rule: such rounds choose better." in text
+    assert "without them the gain is +1.25 ± 0.25." in text
+    gentle, like_finals = (found.above_forecast(six[0], kind) for kind in (USUAL, LIKE_FINALS))
     assert gentle == pytest.approx([5.0, 0.0, 0.0], abs=0.1)
     assert like_finals == pytest.approx([0.0, 0.0, 0.0], abs=0.1)
 
 
-def test_too_few_seeds_are_no_page(script, tmp_path):
-    assert "Fewer than three seeds" in script("whole_runs_report").page(tmp_path)
+def test_nothing_is_told_of_fewer_seeds_than_were_asked_for(script, tmp_path, six):
+    report = script("whole_runs_report")
+    assert "0 are there" in report.page(tmp_path)
+    write(tmp_path, six[:5])
+    assert report.page(tmp_path).endswith("without a gap; 5 are there.\n")
+    write(tmp_path, [six[5] | {"seed": 7}])
+    assert report.page(tmp_path).endswith("without a gap; 6 are there.\n")
+
+
+def test_seeds_that_did_something_else_are_refused(script, tmp_path, six):
+    six[2]["images"] = [128, 64, 64]
+    write(tmp_path, six)
+    with pytest.raises(InputError, match="its seeds differ in images"):
+        script("whole_runs_report").page(tmp_path)
 
 
 def test_the_page_in_the_repository_is_what_the_results_say():
