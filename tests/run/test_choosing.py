@@ -5,6 +5,7 @@ import pytest
 from triprune import build_model
 from triprune.core.scale import AXES, Scale
 from triprune.run.artifacts import Chosen
+from triprune.run.collected import read_collected
 from triprune.run.compress import compress
 from triprune.run.fake import FakeTrainer
 from triprune.run.spec import Settings
@@ -21,10 +22,16 @@ def test_an_axis_that_costs_hardly_any_accuracy_takes_the_whole_budget(tmp_path,
 
     settings = Settings(0.5, rounds=3, device="cpu", controls=True)
     trainer = FakeTrainer(accuracy)
-    compress(build_model("resnet20"), trainer, budget=0.5, settings=settings, out=tmp_path / "run")
+    model = build_model("resnet20")
+    result = compress(model, trainer, budget=0.5, settings=settings, out=tmp_path / "run")
     store = Store(tmp_path / "run")
     joint, alone = (
         store.read(f"budget-50/{spends}", Chosen).choice for spends in ("joint", harmless)
     )
     assert joint.scale == alone.scale
-    assert alone.extrapolated == (harmless,)
+    least = dict(zip(AXES, read_collected(tmp_path / "run")[1].predictor.observed, strict=True))
+    assert getattr(alone.scale, harmless) < least[harmless]
+    told = f"the joint choice is {harmless} alone: both rows are the same model"
+    assert told in result.outcome.notes
+    beyond = [note for note in result.outcome.notes if "nothing was observed below" in note]
+    assert len(beyond) == (harmless == "resolution")  # 21 px after 23; of width, only a rounding

@@ -19,6 +19,10 @@ from triprune.errors import InputError
 Degrees = tuple[int, int, int]
 
 
+_ROUNDING = 0.01
+"""What is asked for and what is built of it may differ by so much, as a part."""
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One way to fit, and its leave-one-out error: the root mean square, in accuracy."""
@@ -81,9 +85,16 @@ class Predictor:
         return from_link(value_at(self.form, points), self.candidate.link)
 
     def extrapolated_axes(self, scale: Scale) -> tuple[Axis, ...]:
-        """Return the axes along which ``scale`` lies beyond what was observed, on either side."""
+        """Return the axes along which ``scale`` lies beyond what was observed, on either side.
+
+        Observations are of what was built, choices of what is asked for: a rounding lies between.
+        """
         ends = zip(AXES, scale, self.observed, self.highest, strict=True)
-        return tuple(axis for axis, x, low, high in ends if not low - 1e-9 <= x <= high + 1e-9)
+        return tuple(
+            axis
+            for axis, x, low, high in ends
+            if not low * (1.0 - _ROUNDING) <= x <= high * (1.0 + _ROUNDING)
+        )
 
     def interval(self, scale: Scale, level: float = 0.9) -> tuple[float, float]:
         """Return where one new measurement at ``scale`` falls with probability ``level``."""

@@ -27,9 +27,11 @@ def observed_alone(
     predictor: Predictor, lattice: Lattice, cost: AnyCost, budget: float
 ) -> dict[Axis, Scale]:
     """Return what spends the budget on each axis that was observed, where that can be."""
-    seen = [axis for axis, least in zip(AXES, predictor.observed, strict=True) if least < 1.0]
-    found = {axis: spent_alone(lattice, axis, cost, budget) for axis in seen}
-    return {axis: scale for axis, scale in found.items() if scale is not None}
+    found: dict[Axis, Scale] = {}
+    for axis, seen in zip(AXES, predictor.observed, strict=True):
+        if seen < 1.0 and (scale := spent_alone(lattice, axis, cost, budget)) is not None:
+            found[axis] = scale
+    return found
 
 
 def reach(

@@ -241,7 +241,8 @@ class Pipeline:
         pictures = f"{_home(budget)}/feature-maps-{len(finals)}"
         if not (self.store.has(result) and self.store.has(pictures)):
             yield
-        notes = [each.note for each in chosen.values() if each.note] + self._doubts(chosen)
+        notes = [each.note for each in chosen.values() if each.note] + _alike(chosen)
+        notes += self._doubts(chosen)
         make = partial(steps.measure, self.case, known, finals, budget=budget, notes=notes)
         outcome = self.store.once(result, Outcome, make)
         self.store.once(pictures, FeatureMaps, partial(steps.illustrate, self.case, finals))
@@ -264,6 +265,16 @@ class Pipeline:
                 self.store.write(key, trained)
             ranks.wait()
         return self.store.read(key, TrainedModel)
+
+
+def _alike(chosen: Mapping[Spends, Chosen]) -> list[str]:
+    """Say where the joint choice spends all of the budget on one axis."""
+    joint = chosen["joint"].choice
+    assert joint is not None
+    alone = [
+        a for a in AXES if a in chosen and (one := chosen[a].choice) and one.scale == joint.scale
+    ]
+    return [f"the joint choice is {axis} alone: both rows are the same model" for axis in alone]
 
 
 def _chain_keys(axis: Axis, rounds: int) -> list[str]:
