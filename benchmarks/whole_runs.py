@@ -123,7 +123,7 @@ def main() -> None:
     try:
         if asked.out.exists():
             raise InputError(f"writing {asked.out}", "it is there already", "give another --out")
-        home = asked.work / f"seed-{asked.seed}"
+        home = asked.work / f"{'rehearsal' if asked.rehearse else 'seed'}-{asked.seed}"
         write_json(asked.out, do(procedure, read_train(asked.data), asked.seed, home))
     except TripruneError as error:
         raise SystemExit(f"{error}") from error
@@ -170,6 +170,7 @@ def trained_original(
         seed=seed,
         checkpoint=home / "original.safetensors",
         validate_every=procedure.recipe.epochs,
+        device="cpu",
     )
     trained = triprune.train(training)
     assert trained.accuracy is not None

@@ -66,7 +66,7 @@ def test_a_seed_does_the_whole_job_and_goes_on_where_it_stopped(rehearse, script
     assert scales[0][:2] == scales[1][:2]
     assert accuracies[0] != accuracies[1]
     again = tmp_path / "again.json"
-    store = tmp_path / "work" / "seed-3" / "chains-to-0.5"
+    store = tmp_path / "work" / "rehearsal-3" / "chains-to-0.5"
     before = {path: path.stat().st_mtime_ns for path in store.rglob("*.json")}
     rehearse("--seed", 3, "--out", again)
     assert {path: path.stat().st_mtime_ns for path in store.rglob("*.json")} == before
