@@ -98,6 +98,7 @@ class Pipeline:
         pieces = self.finals(known, chosen, budget)
         with self._in_time("the final fine-tunings", *pieces):
             joint = executor.run(list(pieces.values()), training=True)[0]
+        self._lend(chosen, budget)
         with self._in_time("measuring on the test images", self.asked(budget).outcome):
             (outcome,) = executor.run(
                 [partial(Pipeline._measure, known=known, chosen=chosen, budget=budget)]
@@ -107,14 +108,27 @@ class Pipeline:
     def finals(
         self, known: Survey, chosen: Mapping[Spends, Chosen], budget: float
     ) -> dict[str, Piece[Pipeline, TrainedModel]]:
-        """Return the final fine-tunings as pieces of work by key, the joint choice's first."""
+        """Return the final fine-tunings as pieces of work by key, the joint choice's first.
+
+        An axis alone that is the joint choice is trained as that.
+        """
+        lent = _spent_alone(chosen)
         return {
             _final_key(budget, each, seed): partial(
                 Pipeline._final, known=known, chosen=each, budget=budget, seed=seed
             )
             for each in chosen.values()
+            if each.spends not in lent
             for seed in self._seeds(each)
         }
+
+    def _lend(self, chosen: Mapping[Spends, Chosen], budget: float) -> None:
+        """Store the joint choice's final models as those of an axis that is the same."""
+        for axis in _spent_alone(chosen):
+            for seed in self._seeds(chosen[axis]):
+                theirs = _final_key(budget, chosen["joint"], seed)
+                final = partial(self.store.read, theirs, TrainedModel)
+                self.store.once(_final_key(budget, chosen[axis], seed), TrainedModel, final)
 
     def stored_result(self, budget: float) -> Result:
         """Return what the store holds of a finished budget; of the weights, only the joint's."""
@@ -241,8 +255,9 @@ class Pipeline:
         pictures = f"{_home(budget)}/feature-maps-{len(finals)}"
         if not (self.store.has(result) and self.store.has(pictures)):
             yield
-        notes = [each.note for each in chosen.values() if each.note] + _alike(chosen)
-        notes += self._doubts(chosen)
+        notes = [each.note for each in chosen.values() if each.note] + self._doubts(chosen)
+        for axis in _spent_alone(chosen):
+            notes.append(f"the joint choice is {axis} alone: both rows are the same model")
         make = partial(steps.measure, self.case, known, finals, budget=budget, notes=notes)
         outcome = self.store.once(result, Outcome, make)
         self.store.once(pictures, FeatureMaps, partial(steps.illustrate, self.case, finals))
@@ -267,14 +282,12 @@ class Pipeline:
         return self.store.read(key, TrainedModel)
 
 
-def _alike(chosen: Mapping[Spends, Chosen]) -> list[str]:
-    """Say where the joint choice spends all of the budget on one axis."""
+def _spent_alone(chosen: Mapping[Spends, Chosen]) -> list[Spends]:
+    """Return the axis that the joint choice spends all of the budget on, if that is one of them."""
     joint = chosen["joint"].choice
     assert joint is not None
-    alone = [
-        a for a in AXES if a in chosen and (one := chosen[a].choice) and one.scale == joint.scale
-    ]
-    return [f"the joint choice is {axis} alone: both rows are the same model" for axis in alone]
+    alone = [each for each in chosen.values() if each.spends != "joint" and each.choice is not None]
+    return [each.spends for each in alone if each.choice and each.choice.scale == joint.scale]
 
 
 def _chain_keys(axis: Axis, rounds: int) -> list[str]:

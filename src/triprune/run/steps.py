@@ -205,10 +205,11 @@ def _epochs(
     finals: Mapping[str, Sequence[TrainedModel]],
     epochs: Callable[[bool], int],
 ) -> int:
-    """Return the epochs of all rounds and final fine-tunings together."""
+    """Return the epochs of all rounds and final fine-tunings together, the same models once."""
     targets = targets_of(case.settings, known)
     rounds = sum(len(targets.targets(axis)) for axis in AXES)
-    return rounds * epochs(False) + sum(map(len, finals.values())) * epochs(True)
+    trained = {each[0].plan.asked: len(each) for each in finals.values()}
+    return rounds * epochs(False) + sum(trained.values()) * epochs(True)
 
 
 def task_of(name: str, model: nn.Module, plan: Plan, *, checkpoint: Place | None = None) -> Task:
