@@ -286,8 +286,11 @@ def _spent_alone(chosen: Mapping[Spends, Chosen]) -> list[Spends]:
     """Return the axis that the joint choice spends all of the budget on, if that is one of them."""
     joint = chosen["joint"].choice
     assert joint is not None
-    alone = [each for each in chosen.values() if each.spends != "joint" and each.choice is not None]
-    return [each.spends for each in alone if each.choice and each.choice.scale == joint.scale]
+    return [
+        each.spends
+        for each in chosen.values()
+        if each.spends != "joint" and each.choice is not None and each.choice.scale == joint.scale
+    ]
 
 
 def _chain_keys(axis: Axis, rounds: int) -> list[str]:
