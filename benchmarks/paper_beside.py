@@ -18,7 +18,8 @@ def beside_others(runs: Sequence[Run]) -> list[Run]:
 
     What is left of a network along one axis within a budget depends on no observation, so a run
     that differs in these alone has trained such models. Judging blocks anew may rank near ties
-    otherwise: a cut that both have observed must have the same macs and params.
+    otherwise: the cuts that both have observed, at least one in depth, must have the same macs and
+    params.
     """
     return [with_single_axes(run, runs[:place]) for place, run in enumerate(runs)]
 
@@ -42,12 +43,13 @@ def but_for_observing(run: Run) -> tuple[Any, ...]:
 
 
 def cut_alike(run: Run, other: Run) -> bool:
-    """Whether the cuts that both runs have observed left the same."""
+    """Whether the cuts that both runs have observed left the same; one of depth must be there."""
     ours, theirs = (
         {tuple(o["scale"]): (o["macs"], o["params"]) for o in each["observations"]}
         for each in (run, other)
     )
-    return all(ours[scale] == theirs[scale] for scale in ours.keys() & theirs.keys())
+    both = ours.keys() & theirs.keys()
+    return any(depth < 1 for depth, *_ in both) and all(ours[cut] == theirs[cut] for cut in both)
 
 
 def lent(at: dict[str, Any], alike: Sequence[Run]) -> dict[str, Any]:

@@ -20,6 +20,10 @@ def row(name, scale):
     return {"name": name, "scale": scale, "accuracies": [0.9], "latency_ms": 2.5}
 
 
+def observed(scale, macs=60):
+    return {"scale": scale, "macs": macs, "params": 50}
+
+
 def run(name, *, settings=None, recipe=None, controls=True):
     """Return a record of a run at half its macs, with what is set otherwise than usual."""
     joint = [row("original", [1, 1, 1]), row("joint", [0.8, 0.8, 1])]
@@ -33,6 +37,7 @@ def run(name, *, settings=None, recipe=None, controls=True):
         "model": "resnet56",
         "validation": "train:5000",
         "original": {"accuracy": 0.93},
+        "observations": [observed([1, 1, 1]), observed([0.6, 1, 1]), observed([1, 0.7, 1])],
         "settings": usual | (settings or {}),
         "budgets": [at | {"test": {"rows": [*joint, *alone]}}],
     }
@@ -74,6 +79,20 @@ def test_a_run_that_observed_otherwise_is_lent_the_single_axes_without_their_lat
 )
 def test_other_networks_judges_or_final_epochs_lend_nothing(script, otherwise):
     other = observed_otherwise(**otherwise)
+    assert script.beside_others([run("first"), other])[1] == other
+
+
+@pytest.mark.parametrize(
+    "observations",
+    [
+        [],
+        [observed([1, 0.7, 1])],  # no cut in depth that both have seen
+        [observed([0.6, 1, 1], macs=61)],  # other blocks were left there
+        [observed([0.6, 1, 1]), observed([1, 0.7, 1], macs=61)],
+    ],
+)
+def test_runs_that_cut_otherwise_or_perhaps_so_lend_nothing(script, observations):
+    other = observed_otherwise(observations=observations)
     assert script.beside_others([run("first"), other])[1] == other
 
 
