@@ -88,3 +88,33 @@ def test_a_cost_that_never_settles_is_given_up():
             lattice=LATTICE,
             attempts=3,
         )
+
+
+def only(affordable):
+    """Say that everything else is too dear, whatever the formula promises."""
+    return lambda scale: affordable.get(scale, 0.9)
+
+
+def test_where_attempts_end_the_best_scale_that_was_measured_is_chosen():
+    affordable = {Scale(0.5, 1, 1): 0.499, Scale(1, 23 / 32, 1): 0.498, Scale(1, 1, 0.5): 0.25}
+    choice = choose_measured(
+        predictor(),
+        only(affordable),
+        budget=0.5,
+        base=paper_cost,
+        lattice=LATTICE,
+        first=affordable,
+        attempts=3,
+    )
+    assert choice.scale == max([*affordable][:2], key=predictor())
+    assert choice.cost == affordable[choice.scale]
+
+
+def test_what_uses_little_of_the_budget_is_better_than_nothing():
+    affordable = {Scale(0.4, 1, 1): 0.4}
+    asked = {"budget": 0.5, "base": paper_cost, "lattice": LATTICE, "attempts": 3}
+    choice = choose_measured(predictor(), only(affordable), first=affordable, **asked)
+    assert choice.scale == Scale(0.4, 1, 1)
+    bounds = {"depth": (0.5, 1.0)}
+    with pytest.raises(BudgetError, match="within it"):
+        choose_measured(predictor(), only({}), bounds=bounds, **asked)

@@ -64,28 +64,45 @@ def choose_measured(
 
     It uses at least 97 % of the budget wherever one of ``attempts`` measured scales does, or one
     of ``first``, which are measured before any: an estimate that is off cannot rule those out.
+    Where the attempts end before the choice settles, it is the best scale that was measured.
     """
     measured = {scale: measure(scale) for scale in first}
     near = _NearBudget(lattice, budget, bounds or {})
-    settled: Choice | None = None
     for _ in range(attempts):
         cost = CorrectedCost(base, measured)
         choice = choose_scale(predictor, budget=budget, cost=cost, bounds=bounds, lattice=lattice)
         wanted: Scale | None = choice.scale
         if choice.scale in measured:
-            settled = choice
             # Where real costs go in steps, a scale that was thought too dear may still fit.
             wanted = None if choice.cost >= USED * budget else near.unmeasured(cost)
         if wanted is None:
             return choice
         measured[wanted] = measure(wanted)
-    if settled is not None:
-        return settled
+    if min(measured.values()) <= budget:
+        only = _OnlyMeasured(measured)
+        return choose_scale(predictor, budget=budget, cost=only, bounds=bounds, lattice=lattice)
     raise BudgetError(
         f"budget {budget:.1%}",
-        f"none of {attempts} scales that were measured is within it and near it",
+        f"none of {len(measured)} scales that were measured is within it",
         "ask for another budget, or widen the bounds",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _OnlyMeasured:
+    """The cost of the ``measured`` scales; no other is affordable."""
+
+    measured: Mapping[Scale, float]
+
+    def __call__(self, scale: Scale) -> float:
+        return self.measured.get(scale, np.inf)
+
+    def log_at(self, logs: Array) -> tuple[Array, Array]:
+        value = np.full(len(logs), np.inf)
+        for scale, cost in self.measured.items():
+            here = np.isclose(logs, np.log([[*scale]]), rtol=0.0, atol=1e-9).all(axis=1)
+            value[here] = np.log(cost)
+        return value, np.zeros_like(logs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,9 @@ def reach(
     """Return the bounds of a joint choice: spending all on one axis is a joint choice, too.
 
     A chain ends near its budget, on either side, and at what was built rather than asked for. So
-    its last observation would rule out the very scale that spends the budget on its axis.
+    its last observation would rule out the very scale that spends the budget on its axis. A
+    formula for the ``cost`` is enough to tell which chains ended near. The bounds are a box:
+    beside the axis alone they let in what is cut a rounding further in two axes at once.
     """
     bounds: dict[Axis, tuple[float, float]] = {}
     for axis, seen in zip(AXES, predictor.observed, strict=True):

@@ -15,7 +15,7 @@ from triprune.core.cost import Cost, paper_cost
 from triprune.core.lattice import Lattice
 from triprune.core.observation import Observation
 from triprune.core.predictor import Predictor
-from triprune.core.reach import observed_alone, reach, spent_alone
+from triprune.core.reach import observed_alone, reach
 from triprune.core.scale import AXES, Axis, Scale
 from triprune.errors import BudgetError
 from triprune.report.amounts import Spending
@@ -84,8 +84,9 @@ class Quoter:
 
     def _most(self, axis: Axis, budget: float) -> float:
         if self.lattice is not None:
-            found = spent_alone(self.lattice, axis, self.cost, budget)
-            return getattr(found, axis) if found else float(self.lattice.fractions(axis)[0])
+            steps = [float(x) for x in self.lattice.fractions(axis)]
+            # From above: far below what it was fitted to, a formula may rise again.
+            return next((x for x in steps[::-1] if self._cost(axis, x) <= budget), steps[0])
         low, high = _NOTHING, 1.0
         if self._cost(axis, high) <= budget:
             return high

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -23,6 +23,9 @@ class Case:
     trainer: Trainer
     settings: Settings
     spec: RunSpec | None = None
+    _meters: dict[frozenset[tuple[str, float]], Meter] = field(
+        default_factory=dict[frozenset[tuple[str, float]], Meter], init=False
+    )
 
     @property
     def device(self) -> str:
@@ -30,8 +33,11 @@ class Case:
         return self.settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
 
     def meter(self, block_scores: Mapping[str, float]) -> Meter:
-        """Return what tells the cost of a scale."""
-        return Meter(self.subject, block_scores, self.settings.cost, self.device)
+        """Return what tells the cost of a scale, shared by all choices: none is timed twice."""
+        known = frozenset(block_scores.items())
+        if known not in self._meters:
+            self._meters[known] = Meter(self.subject, block_scores, self.settings.cost, self.device)
+        return self._meters[known]
 
     def facts(self) -> dict[str, Any]:
         """Return what every stored result depends on; the spec is only kept for later commands."""

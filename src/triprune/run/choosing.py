@@ -29,12 +29,13 @@ class Chooser:
     def jointly(self) -> Choice:
         """Choose within reach of what was observed; where no such scale is cheap enough, beyond."""
         alone = observed_alone(self.predictor, self.known.lattice, self.meter, self.budget)
-        within = reach(self.predictor, alone, self.meter, self.budget)
+        within = reach(self.predictor, alone, self.known.cost, self.budget)
         first = [scale for axis, scale in alone.items() if getattr(scale, axis) >= within[axis][0]]
         try:
             return self._within(within, first)
         except BudgetError:
-            return self._within({a: (_LEAST, 1.0) for a, (low, _) in within.items() if low < 1.0})
+            beyond: Bounds = {a: (_LEAST, 1.0) for a, (low, _) in within.items() if low < 1.0}
+            return self._within(beyond, alone.values())
 
     def along(self, axis: Axis) -> Choice:
         """Keep as much of one axis as the budget allows."""

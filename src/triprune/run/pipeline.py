@@ -256,19 +256,21 @@ class Pipeline:
         if not (self.store.has(result) and self.store.has(pictures)):
             yield
         notes = [each.note for each in chosen.values() if each.note] + self._doubts(chosen)
-        for axis in _spent_alone(chosen):
-            notes.append(f"the joint choice is {axis} alone: both rows are the same model")
         make = partial(steps.measure, self.case, known, finals, budget=budget, notes=notes)
         outcome = self.store.once(result, Outcome, make)
         self.store.once(pictures, FeatureMaps, partial(steps.illustrate, self.case, finals))
         return outcome
 
     def _doubts(self, chosen: Mapping[Spends, Chosen]) -> list[str]:
-        """Say of the joint choice what the observations hardly support."""
+        """Say of the joint choice what the observations hardly support, and if it is one axis."""
         choice = chosen["joint"].choice
         assert choice is not None
         predictor = self.store.read("predictor", Fitted).predictor
-        return [f"the joint choice: {doubt}" for doubt in doubts(predictor, choice)]
+        told = [f"the joint choice: {doubt}" for doubt in doubts(predictor, choice)]
+        cut = choice.scale.cut_axes()
+        if len(cut) == 1:
+            told.append(f"the joint choice is {cut[0]} alone")
+        return told
 
     def _once(self, key: str, work: Callable[..., Work[TrainedModel]]) -> Work[TrainedModel]:
         """Return the stored model, or train and store it."""
