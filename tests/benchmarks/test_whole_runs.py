@@ -172,6 +172,10 @@ def test_the_page_tells_leads_seed_by_seed(script, tmp_path, six):
     # Depth is 0.5 points behind less 0.02 a seed; what a seed has in common does not count.
     assert "| depth alone | +0.43 ± 0.02 | 6 of 6 | leads |" in text
     assert "| width alone | +0.03 ± 0.04 | 4 of 6 | not decided |" in text
+    assert (
+        "Without them joint stands +0.41 ± 0.01 points beside depth, +0.00 ± 0.06 beside width and "
+        "+2.00 ± 0.00 beside resolution alone." in " ".join(text.split())
+    )
     # The best axis of each seed is width but where it is behind; never depth here.
     assert "| the best axis of each seed | +0.03 ± 0.04 | 4 of 6 | – |" in text
     six[0]["runs"][USUAL]["test"]["depth"] = 0.9
