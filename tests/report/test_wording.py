@@ -8,9 +8,16 @@ from triprune.report.amounts import count
 from triprune.report.contents import Comparison, Report
 from triprune.report.wording import Words, answer
 
+SCALES = {
+    "original": Scale(),
+    "joint": Scale(0.8, 0.8, 1),
+    "depth": Scale(depth=0.5),
+    "width": Scale(width=0.7),
+}
 
-def model(name, *accuracies, macs=1000, latency_ms=2.0):
-    return Judged(name, Scale(), 32, accuracies, macs, 500, latency_ms)
+
+def model(name, *accuracies, scale=None, macs=1000, latency_ms=2.0):
+    return Judged(name, scale or SCALES[name], 32, accuracies, macs, 500, latency_ms)
 
 
 def finished(*models):
@@ -61,6 +68,19 @@ def test_the_verdict_weighs_the_gap_against_the_seeds(joint, control, told):
     )
     assert told in answer(found).verdict
     assert "width alone" in answer(found).verdict
+
+
+def test_a_joint_choice_that_is_one_axis_is_told_and_weighed_against_the_others():
+    joint = model("joint", 0.93, 0.931, scale=SCALES["width"])
+    width = model("width", 0.93, 0.931)
+    told = answer(finished(ORIGINAL, joint, model("depth", 0.9, 0.901), width)).verdict
+    assert told == (
+        "The joint choice is width alone. It is 3.00 points more accurate than the best other "
+        "control, depth alone (90.05 ± 0.07 %): beyond what the scatter of seeds explains "
+        "(95 %: ± 0.30 points)."
+    )
+    told = answer(finished(ORIGINAL, joint, width)).verdict
+    assert told == "The joint choice is width alone, and there is no other control."
 
 
 def test_a_bench_is_believed_before_the_runs_own_latency(full_report):

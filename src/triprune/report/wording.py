@@ -134,12 +134,19 @@ def verdict(words: Words, found: Comparison, joint: Judged) -> str:
     """Say how the joint choice did against the best control, and whether the seeds can tell."""
     if not found.controls:
         return "No controls were run: add --controls to spend the same budget on each axis alone."
-    best = max(found.controls, key=lambda each: each.accuracy)
+    same = [each for each in found.controls if each.scale == joint.scale]
+    others = [each for each in found.controls if each not in same]
+    opening, control = "The joint choice is", "the best control"
+    if same:
+        named = f"The joint choice is {label_of(same[0].name)}"
+        if not others:
+            return f"{named}, and there is no other control."
+        opening, control = f"{named}. It is", "the best other control"
+    best = max(others, key=lambda each: each.accuracy)
     gap = joint.accuracy - best.accuracy
     less = "as accurate as" if abs(gap) < 5e-5 else f"{words.size(abs(gap))} "
     less += "" if abs(gap) < 5e-5 else "more accurate than" if gap > 0 else "less accurate than"
-    control = f"the best control, {label_of(best.name)} ({words.measured(best)})"
-    told = f"The joint choice is {less} {control}"
+    told = f"{opening} {less} {control}, {label_of(best.name)} ({words.measured(best)})"
     if joint.spread is None or best.spread is None:
         return f"{told}. With one seed the noise of training is not known: repeat with --seeds 3."
     seeds = len(joint.accuracies), len(best.accuracies)
