@@ -39,14 +39,17 @@ def noise_section(runs: Sequence[dict[str, Any]], given: Mapping[str, Borrowed])
     )
     yield "| run | macs | trainings | covered as recorded | refitted | refitted, with the factor |"
     yield "|---|---|---|---|---|---|"
+    totals = [0, 0, 0, 0]
     for run, judges in judged:
         tried = [(at, found) for at in run["budgets"] if len(found := forecasts(at)) > 1]
         if not tried:
             continue
         predictor = refitted(run, judges)
         for at, found in tried:
-            counts = " | ".join(f"{each}" for each in coverage(run, predictor, at, found))
-            yield f"| {run['name']} | {at['budget']:.0%} | {counts} |"
+            counts = [*coverage(run, predictor, at, found)]
+            totals = [sum(pair) for pair in zip(totals, counts, strict=True)]
+            yield f"| {run['name']} | {at['budget']:.0%} | {' | '.join(map(str, counts))} |"
+    yield f"| all | | {' | '.join(map(str, totals))} |"
     yield ""
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev, variance
 from typing import Any
 
+from scipy.special import stdtrit
+
 from triprune.core.predictor import Predictor
 from triprune.core.scale import Scale
 
@@ -127,11 +129,14 @@ class Lead:
     control: str
     points: float
     standard_error: float | None
+    freedom: int = 0
 
     @property
     def clear(self) -> bool:
-        """Whether other seeds would hardly turn the order round."""
-        return self.standard_error is not None and abs(self.points) > 2 * self.standard_error
+        """Whether other seeds, of the same original and images, would hardly turn it round."""
+        if self.standard_error is None:
+            return False
+        return abs(self.points) > float(stdtrit(self.freedom, 0.975)) * self.standard_error
 
 
 def lead(at: dict[str, Any]) -> Lead | None:
@@ -147,7 +152,12 @@ def lead(at: dict[str, Any]) -> Lead | None:
     error = (
         100 * math.sqrt(sum(variance(scores) / len(scores) for scores in pair)) if known else None
     )
-    return Lead(best["name"], points, error)
+    return Lead(best["name"], points, error, sum(map(len, pair)) - 2)
+
+
+def original_of(run: dict[str, Any]) -> tuple[str, float]:
+    """Return what tells one trained original from another."""
+    return run["model"], run["original"]["accuracy"]
 
 
 def is_own(run: dict[str, Any], at: dict[str, Any]) -> bool:
@@ -207,7 +217,7 @@ def same_choice(run: dict[str, Any], before: Sequence[dict[str, Any]]) -> str | 
     same = (
         other["name"]
         for other in before
-        if other["model"] == run["model"] and other["original"] == run["original"]
+        if original_of(other) == original_of(run)
         if chosen is not None and joint_choice(other) == chosen
     )
     return next(same, None)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from paper_cost import cost
+from paper_drops import drops_section
 from paper_forecasts import common_gain, forecast_table
 from paper_noise import noise_section
 from paper_numbers import (
@@ -40,8 +41,10 @@ names no validation images.
 
 The original is one training. The pruned models are trained on from it, with it as their teacher
 where a run does not say otherwise, and the original is not: where they lose nothing, that further
-training has its part in it. Joint and single axes are trained alike. Two runs with `finals160` were
-begun because the test had shown a drop, and are judged by the same images: a second look.
+training has its part in it. Joint and single axes are trained alike. The runs with
+`deeper`, `per-cost`, `gentle` and `finals160` in their names, and the studies of cuts under
+`results/fine_tuning/`, were begun because the test had shown what they ask about, and open the same
+images again: second looks.
 
 Times compare within a table, not between them: `ms` is the latency at a batch of 1, of one call on
 one machine, and where runs trained side by side each is charged its share, by epochs and macs.
@@ -62,7 +65,7 @@ def page(runs: list[dict[str, Any]]) -> str:
     noise = list(noise_section(runs, given))
     if noise:
         parts += ["## The noise of a training\n", *noise]
-    against = list(runoff_section(runs, given))
+    against = [*drops_section(runs), *runoff_section(runs, given)]
     if against:
         parts += ["## Validation against the test\n", *against]
     return "\n".join(parts)
@@ -134,6 +137,10 @@ def budget_section(run: dict[str, Any], at: dict[str, Any]) -> str:
     if at["test"] is not None:
         lines += [*test_table(run, at), "", *verdicts(run, at)]
         lines += [f"\nNote: {note}." for note in at["test"]["notes"]]
+        if "study" in at:
+            lines.append(
+                f"\nThe single axes are those of `results/fine_tuning/{at['study']}.json`."
+            )
     lines += ["", *forecast_table(at), *common_gain(run, at)]
     return "\n".join(lines).strip() + "\n"
 
@@ -181,7 +188,7 @@ def leads(ahead: Lead) -> str:
     text = f"{ahead.points:+.2f} points against {ahead.control}, the best of them"
     if ahead.standard_error is None:
         return f"{text}, by one seed"
-    sure = "clear" if ahead.clear else "not clear: other seeds may turn it round"
+    sure = "clear by the seeds" if ahead.clear else "not clear: other seeds may turn it round"
     return f"{text}, with a standard error of {ahead.standard_error:.2f} over the seeds ({sure})"
 
 

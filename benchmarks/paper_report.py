@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from machine import write_json
-from paper_beside import beside_others
+from paper_beside import beside_others, beside_studies, read_studies
 from paper_curves import curves
 from paper_page import page
 from paper_record import KIND, record
@@ -90,7 +90,7 @@ def read_runs(folder: Path) -> list[dict[str, Any]]:
     kept = [run for run in runs if run["kind"] == KIND]
     places = {name: place for place, name in enumerate(ORDER)}
     kept.sort(key=lambda run: (places.get(run["name"], len(places)), run["name"]))
-    return beside_others(kept)
+    return beside_studies(beside_others(kept), read_studies(folder.parent / "fine_tuning"))
 
 
 def ship(folder: str, target: str, *, data: str | None) -> None:

@@ -9,7 +9,7 @@ from itertools import combinations
 from statistics import fmean, median, stdev
 from typing import Any
 
-from paper_numbers import Borrowed, forecasts, is_own, measured_budgets, row_of
+from paper_numbers import Borrowed, forecasts, is_own, measured_budgets, original_of, row_of
 from triprune.core.scale import AXES
 
 CLOSE = 0.3  # points; docs/adr/0102 says why
@@ -78,14 +78,15 @@ def beside_single_axes(runs: Sequence[dict[str, Any]]) -> Iterator[str]:
             means = [fmean(some) for some in leads]
             error = stdev(means) / math.sqrt(len(means))
             told.append(
-                f"{fmean(means):+.2f} ± {error:.2f} points beside {axis} ({len(each)} budgets of "
-                f"{len(leads)} originals, median {median(each):+.2f})"
+                f"{fmean(means):+.2f} ± {error:.2f} points beside {axis} ({len(each)} comparisons "
+                f"of {len(leads)} originals, median {median(each):+.2f})"
             )
     if told:
         yield (
-            "On average over the originals, and for each over the budgets where it is another "
+            "On average over the originals, and for each over the comparisons where it is another "
             f"model, the joint one, as the forecast chose it, stands {', '.join(told)} alone on "
-            "the test; ± is the standard error over the originals.\n"
+            "the test; ± is the standard error over the originals. A comparison is a budget of a "
+            "run; some share their single axes, and one original has more of them than others.\n"
         )
 
 
@@ -97,8 +98,7 @@ def leads_by_original(runs: Sequence[dict[str, Any]], axis: str) -> list[list[fl
             joint, alone = row_of(at, "joint"), row_of(at, axis)
             if joint is not None and alone is not None and joint["scale"] != alone["scale"]:
                 lead = 100 * (fmean(joint["accuracies"]) - fmean(alone["accuracies"]))
-                original = run["model"], run["original"]["accuracy"]
-                leads.setdefault(original, []).append(lead)
+                leads.setdefault(original_of(run), []).append(lead)
     return [*leads.values()]
 
 

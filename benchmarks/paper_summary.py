@@ -17,6 +17,7 @@ from paper_numbers import (
     published,
     row_of,
 )
+from triprune.core.scale import AXES
 
 SEEDS_TO_COMPARE = 3
 LENT = "†"
@@ -41,12 +42,14 @@ def summary(runs: list[dict[str, Any]]) -> str:
 def table_of(found: list[Measured], given: dict[str, Borrowed]) -> str:
     """Return a line for each of these runs and budgets; ``given`` is what they have of others."""
     lines = [line(run, at, lent(run, at, given)) for run, at in found]
-    note = f"\n{LENT} Trained in a run above.\n"
+    note = f"\n{LENT} Trained in a run above or in a study.\n"
     return HEAD + "".join(lines) + (note if any(LENT in each for each in lines) else "")
 
 
 def lent(run: dict[str, Any], at: dict[str, Any], given: dict[str, Borrowed]) -> Collection[str]:
     """Return the names of the final models at a budget that are another run's."""
+    if "study" in at:
+        return AXES
     return given[run["name"]].finals if is_own(run, at) else ()
 
 
@@ -58,9 +61,10 @@ def measured(runs: list[dict[str, Any]]) -> Iterator[Measured]:
 
 
 def is_compared(at: dict[str, Any]) -> bool:
-    """Whether joint model and single axes were trained with enough seeds."""
-    rows = [row_of(at, name) for name in SPENDS]
-    return all(row and len(row["accuracies"]) >= SEEDS_TO_COMPARE for row in rows)
+    """Whether joint model and single axes, those that there are, were trained by enough seeds."""
+    rows = [row for name in SPENDS if (row := row_of(at, name)) is not None]
+    enough = all(len(row["accuracies"]) >= SEEDS_TO_COMPARE for row in rows)
+    return enough and lead(at) is not None
 
 
 def line(run: dict[str, Any], at: dict[str, Any], lent: Collection[str]) -> str:

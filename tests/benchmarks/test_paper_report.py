@@ -98,13 +98,39 @@ def prose(path: str) -> str:
 def test_prose_tells_where_joint_stands_on_average():
     told = prose("docs/results/cifar10.md").partition("On average over the originals")[2]
     depth, width, resolution = re.findall(r"\+(\d\.\d\d ± \d\.\d\d) points beside", told)
-    of_depth, of_width, _ = re.findall(r"median \+(\d\.\d\d)", told)
+    of_depth, of_width, _ = (
+        each.removeprefix("+") for each in re.findall(r"median ([+-]\d\.\d\d)", told)
+    )
     for path in ("README.md", "docs/adr/0102-flat-along-the-budget.md"):
         text = prose(path)
         assert f"stands {depth} points before depth alone" in text
         assert f"{width} before width alone" in text
         assert f"{resolution} before resolution alone" in text
         assert f"median is {of_depth}, beside width {of_width}" in text
+
+
+def test_the_readme_tells_how_often_intervals_held_and_what_is_lost_by_all_images():
+    page, readme = prose("docs/results/cifar10.md"), prose("README.md")
+    rows = re.findall(r"\| ([a-z0-9-]+) \| (?:\d+%)? ?\| (\d+) \| (\d+) \| \d+ \| (\d+) \|", page)
+    counts = {name: [int(each) for each in found] for name, *found in rows}
+    first = [
+        counts[f"cifar10-{name}"]
+        for name in ("resnet56", "public-resnet56", "resnet32", "densenet40")
+    ]
+    trained, held, _ = (sum(column) for column in zip(*first, strict=True))
+    assert f"90 % intervals held {held} of the {trained} final models of the first four" in readme
+    trained, held, fitted = counts["all"]
+    assert f"{held} of {trained} in all" in readme
+    assert f"fitted to these very models, they hold {fitted}." in readme
+    lost = {
+        name: points
+        for name, *points in re.findall(
+            r"\| cifar10-([a-z0-9-]+) \| 50% \| ([+-][\d.]+) \| \+([\d.]+) \| -([\d.]+) \|", page
+        )
+    }
+    (_, one, gain), (_, other, second) = lost["resnet56"], lost["resnet32"]
+    assert f"by validation they lose {one} and {other}, over all 15,000" in readme
+    assert f"over all 15,000 images they gain {gain} and {second}." in readme
 
 
 def test_the_decision_tells_what_a_run_off_would_have_picked():
@@ -237,7 +263,14 @@ def test_a_control_that_wins_and_a_drop_too_large_are_said(report, recorded, tmp
     rows["width"]["accuracies"] = rows["resolution"]["accuracies"] = [0.89, 0.90]
     page = report.page([lost])
     assert "NOT as good as every single axis: -1.50 points against depth, the best of them" in page
-    assert "with a standard error of 0.50 over the seeds (clear)." in page
+    assert "with a standard error of 0.50 over the seeds (not clear: " in page
+    rows["depth"]["accuracies"] = [0.95, 0.95]
+    assert (
+        "-4.50 points against depth, the best of them, with a standard error of 0.50 over the"
+        in (text := report.page([lost]))
+    )
+    assert "the seeds (clear by the seeds)." in text
+    rows["depth"]["accuracies"] = [0.92, 0.92]
     rows["joint"]["accuracies"] = [0.91, 0.94]
     page_of_luck = report.page([lost])
     assert "+0.50 points against depth" in page_of_luck
@@ -337,7 +370,7 @@ def test_a_run_that_was_given_some_chains_and_final_models_says_which(report, re
     page = report.page([first, judged])
     lent = next(line for line in page.splitlines() if line.startswith("| cifar10-other-judge"))
     assert [cell.endswith("†") for cell in lent.split(" | ")[2:7]] == [False] * 3 + [True] * 2
-    assert page.count("† Trained in a run above.") == 1
+    assert page.count("† Trained in a run above or in a study.") == 1
     told = page.partition("## cifar10-other-judge")[2]
     depth = [each["epochs"] for each in recorded["observations"] if each["axis"] == "depth"]
     assert f"The search took {sum(depth)} epochs of fine-tuning; the paper's takes 480." in told
@@ -398,6 +431,22 @@ def test_the_noise_of_a_training_is_told_by_seeds_and_judges(report, recorded):
     assert "(4 models, 8 trainings)" in page
     # Noiseless observations leave no interval of their own; 1,000 judges leave 0.7 points and more.
     assert "| cifar10-resnet56 | 50% | 8 | 0 | 8 | 8 |" in page
+    assert "| all | | 8 | 0 | 8 | 8 |" in page
+    twice = report.page([told, copy.deepcopy(told) | {"name": "cifar10-again"}])
+    assert "| all | | 16 | 0 | 16 | 16 |" in twice
+
+
+def test_a_drop_is_told_by_the_test_by_validation_and_by_all_images(report, recorded):
+    run = copy.deepcopy(recorded) | {"validation": "test:2500"}
+    (at,) = run["budgets"]
+    rows = {row["name"]: row for row in at["test"]["rows"]}
+    rows["joint"]["accuracies"] = [0.93, 0.93]  # a point lost of 94
+    for final in at["finals"]["joint"]:
+        final["accuracy"] = 0.91  # three points lost of 94
+    assert "| cifar10-resnet56 | 50% | +1.00 | +3.00 | +1.50 |" in report.page([run])
+    own = run | {"validation": None, "baseline": baseline_of(160)}  # 5,000 beside 10,000
+    assert "| cifar10-resnet56 | 50% | +1.00 | +3.00 | +1.67 |" in report.page([own])
+    assert "| +3.00 |" not in report.page([run | {"validation": None}])
 
 
 def test_a_run_off_on_validation_is_held_against_the_test(report, recorded):
@@ -420,14 +469,15 @@ def test_a_run_off_on_validation_is_held_against_the_test(report, recorded):
     assert "| cifar10-lost | 50% | depth | 92.10 | 92.50 | 92.60 |" in told
     # Joint leads depth by 0.5 and 0.4, width by 0.3 and -0.1, resolution by 1.3 and 1.0.
     assert (
-        "stands +0.45 ± 0.05 points beside depth (2 budgets of 2 originals, median +0.45), "
-        "+0.10 ± 0.20 points beside width (2 budgets of 2 originals, median +0.10), "
-        "+1.15 ± 0.15 points beside resolution (2 budgets of 2 originals, median +1.15) alone"
+        "stands +0.45 ± 0.05 points beside depth (2 comparisons of 2 originals, median +0.45), "
+        "+0.10 ± 0.20 points beside width (2 comparisons of 2 originals, median +0.10), "
+        "+1.15 ± 0.15 points beside resolution (2 comparisons of 2 originals, median +1.15) alone"
     ) in told
     again = [copy.deepcopy(kept) | {"name": f"cifar10-again{i}"} for i in range(2)]
     told_thrice = report.page([kept, *again, lost])
     assert (
-        "+0.45 ± 0.05 points beside depth (4 budgets of 2 originals, median +0.50)" in told_thrice
+        "+0.45 ± 0.05 points beside depth (4 comparisons of 2 originals, median +0.50)"
+        in told_thrice
     )
     # Joint and depth are 0.1 and 0.15 points apart, and turn round in the second run; the forecast
     # puts joint before depth and depth before width.
@@ -450,7 +500,7 @@ def test_a_run_off_on_validation_is_held_against_the_test(report, recorded):
     told = report.page([kept, same]).partition("## Validation against the test")[2]
     assert "| cifar10-lost | 50% | joint = depth |" in told
     assert "points beside depth (" not in told
-    assert "points beside width (2 budgets" in told
+    assert "points beside width (2 comparisons" in told
     assert "On average" not in report.page([kept])
     alone = copy.deepcopy(recorded)
     alone["budgets"][0]["test"]["rows"] = alone["budgets"][0]["test"]["rows"][:2]
