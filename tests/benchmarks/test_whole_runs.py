@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -257,3 +258,18 @@ def test_the_page_in_the_repository_is_what_the_results_say():
     command = [sys.executable, str(ROOT / "benchmarks" / "whole_runs_report.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_decision_and_the_readme_tell_the_leads_of_the_page():
+    def prose(path):
+        return " ".join((ROOT / path).read_text().split())
+
+    page = prose("docs/results/whole_runs.md")
+    told = page.partition("Rounds that begin")[0]
+    signs = {"+": "before", "-": "behind"}
+    leads = re.findall(r"\| (\w+) alone \| ([+-])(\d\.\d\d ± \d\.\d\d) \|", told)
+    assert len(leads) == 3
+    for path in ("README.md", "docs/adr/0109-the-whole-job-drawn-anew.md"):
+        text = prose(path).replace(" points before", " before")
+        for axis, sign, points in leads:
+            assert f"{points} {signs[sign]} {axis} alone" in text
