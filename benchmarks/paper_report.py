@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from machine import write_json
-from paper_beside import beside_others, beside_studies, read_studies
+from paper_beside import beside_others
 from paper_curves import curves
 from paper_page import page
 from paper_record import KIND, record
+from paper_studied import beside_studies, read_studies
 from paper_summary import at_several_budgets, panels_of, summary
 from paper_svg import svg
 from triprune.errors import TripruneError

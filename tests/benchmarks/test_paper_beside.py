@@ -2,7 +2,6 @@
 
 import copy
 import importlib
-import json
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,7 @@ def script(monkeypatch):
 
 
 def row(name, scale):
-    cost = {"macs": 60, "params": 50, "latency_ms": 2.5}
-    return {"name": name, "scale": scale, "accuracies": [0.9]} | cost
+    return {"name": name, "scale": scale, "accuracies": [0.9], "latency_ms": 2.5}
 
 
 def observed(scale, macs=60):
@@ -107,69 +105,3 @@ def test_own_axes_an_unopened_test_and_another_budget_stay_as_they_are(script):
     given = [run("first"), own, untested, cheaper]
     assert script.beside_others(given) == given
     assert script.beside_others([observed_otherwise(), run("later")])[0] == observed_otherwise()
-
-
-def study(**otherwise):
-    """Return a study that trained half of the depth, by the recipe of a run, with two seeds."""
-    kept = dict(zip(("depth", "width", "resolution"), SCALES["depth"], strict=True))
-    recipe = {"round_epochs": 40, "final_epochs": 80, "round_rate": None}
-    rows = [
-        {"what": "half", "seed": seed, "accuracy": [0.5, (93 + seed) / 100], "test_accuracy": 0.92}
-        for seed in (0, 1)
-    ]
-    return {
-        "name": "single_axes",
-        "original": {"accuracy": 0.93},
-        "epochs": 80,
-        "recipe": recipe,
-        "cuts": {"half": {"realised": kept, "macs": 60, "params": 50}},
-        "rows": rows,
-    } | otherwise
-
-
-def longer(**kept):
-    """Return a run of the joint model alone, by longer final fine-tunings than another's."""
-    settings = {"controls": False}
-    return run("longer", settings=settings, controls=False) | {"final_epochs": 80} | kept
-
-
-def test_a_study_by_the_same_recipe_lends_the_single_axes_that_it_trained(script):
-    first = run("first", recipe={"final_epochs": 40})
-    found = script.beside_studies([first, longer()], [study()])
-    assert found[0] == first
-    assert names(found[1]) == ["original", "joint", "depth"]
-    (at,) = found[1]["budgets"]
-    assert at["study"] == "single_axes"
-    depth = at["test"]["rows"][-1]
-    assert (depth["accuracies"], depth["latency_ms"], depth["macs"]) == ([0.92, 0.92], None, 60)
-    assert [each["accuracy"] for each in at["finals"]["depth"]] == [0.93, 0.94]
-    assert [each["seed"] for each in at["finals"]["depth"]] == [0, 1]
-
-
-@pytest.mark.parametrize(
-    "otherwise",
-    [
-        {"original": {"accuracy": 0.94}},
-        {"epochs": 160},
-        {"recipe": {"round_epochs": 40, "final_epochs": 80, "round_rate": 0.1}},
-        {"cuts": {"half": study()["cuts"]["half"] | {"macs": 61}}},
-        {"cuts": {"half": study()["cuts"]["half"] | {"params": 51}}},
-        {"rows": []},
-        {"rows": [{"what": "half", "seed": 0, "accuracy": [0.9]}]},  # not tested
-    ],
-)
-def test_a_study_of_anything_else_lends_nothing(script, otherwise):
-    given = [run("first", recipe={"final_epochs": 40}), longer()]
-    assert script.beside_studies(given, [study(**otherwise)]) == given
-
-
-def test_only_studies_of_cuts_that_opened_the_test_are_read(script, tmp_path):
-    for name, found in {
-        "b": study() | {"kind": script.STUDY, "test": {"original": 0.93}},
-        "a": study() | {"kind": script.STUDY, "test": {"original": 0.94}},
-        "closed": study() | {"kind": script.STUDY, "test": None},
-        "other": {"kind": "fine-tuning", "test": {}},
-    }.items():
-        (tmp_path / f"{name}.json").write_text(json.dumps(found))
-    assert [each["name"] for each in script.read_studies(tmp_path)] == ["a", "b"]
-    assert script.read_studies(tmp_path / "none") == []
