@@ -60,9 +60,8 @@ def lent(at: dict[str, Any], alike: Sequence[Run]) -> dict[str, Any]:
         for theirs in other["budgets"]:
             rows = [row for axis in AXES if (row := row_of(theirs, axis)) is not None]
             if theirs["budget"] == at["budget"] and rows:
-                return with_rows(
-                    at, rows, {row["name"]: theirs["finals"][row["name"]] for row in rows}
-                )
+                finals = {row["name"]: theirs["finals"][row["name"]] for row in rows}
+                return with_rows(at, rows, finals)
     return at
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import fmean, stdev, variance
+from statistics import fmean, stdev
 from typing import Any
 
-from scipy.special import stdtrit
-
+from triprune.core.measured import gap_doubt, gap_error
 from triprune.core.predictor import Predictor
 from triprune.core.scale import Scale
 
@@ -124,19 +122,20 @@ def drop(at: dict[str, Any], name: str = "joint") -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """By how many points the joint model leads the best ``control``, and how sure that is."""
+    """By how many points the joint model leads the best ``control``, and how sure that is.
+
+    One seed tells neither the error nor the ``doubt``, which is what the scatter of seeds explains.
+    """
 
     control: str
     points: float
-    standard_error: float | None
-    freedom: int = 0
+    standard_error: float | None = None
+    doubt: float | None = None
 
     @property
     def clear(self) -> bool:
         """Whether other seeds, of the same original and images, would hardly turn it round."""
-        if self.standard_error is None:
-            return False
-        return abs(self.points) > float(stdtrit(self.freedom, 0.975)) * self.standard_error
+        return self.doubt is not None and abs(self.points) > self.doubt
 
 
 def lead(at: dict[str, Any]) -> Lead | None:
@@ -148,11 +147,9 @@ def lead(at: dict[str, Any]) -> Lead | None:
     best = max(controls, key=lambda row: fmean(row["accuracies"]))
     pair = joint["accuracies"], best["accuracies"]
     points = 100 * (fmean(pair[0]) - fmean(pair[1]))
-    known = all(len(scores) > 1 for scores in pair)
-    error = (
-        100 * math.sqrt(sum(variance(scores) / len(scores) for scores in pair)) if known else None
-    )
-    return Lead(best["name"], points, error, sum(map(len, pair)) - 2)
+    if min(map(len, pair)) < 2:
+        return Lead(best["name"], points)
+    return Lead(best["name"], points, 100 * gap_error(*pair), 100 * gap_doubt(*pair))
 
 
 def original_of(run: dict[str, Any]) -> tuple[str, float]:
@@ -217,7 +214,7 @@ def same_choice(run: dict[str, Any], before: Sequence[dict[str, Any]]) -> str | 
     same = (
         other["name"]
         for other in before
-        if original_of(other) == original_of(run)
+        if other["model"] == run["model"] and other["original"] == run["original"]
         if chosen is not None and joint_choice(other) == chosen
     )
     return next(same, None)

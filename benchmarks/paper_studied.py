@@ -8,19 +8,19 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from cuts import KIND
 from paper_beside import lacks_axes, with_rows
 from paper_numbers import original_of, row_of
 from triprune.core.scale import AXES
 
 Run = dict[str, Any]
-STUDY = "study of cuts"
 JUDGES = "importance", "block_importance"
 
 
 def read_studies(folder: Path) -> list[Run]:
     """Return the studies that cut a network to several scales and opened the test for them."""
     found = [json.loads(path.read_text()) | {"name": path.stem} for path in folder.glob("*.json")]
-    kept = [study for study in found if study.get("kind") == STUDY and study.get("test")]
+    kept = [study for study in found if study.get("kind") == KIND and study.get("test")]
     return sorted(kept, key=lambda study: study["name"])
 
 

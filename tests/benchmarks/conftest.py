@@ -55,5 +55,11 @@ def run_bare(script: str, *arguments: object, cwd: Path | None = None) -> str:
 
 
 @pytest.fixture(scope="session")
+def prose():
+    """Return what reads a document of the repository, its lines joined."""
+    return lambda path: " ".join((ROOT / path).read_text().split())
+
+
+@pytest.fixture(scope="session")
 def run():
     return run_bare

@@ -103,7 +103,7 @@ def test_noise_leads_choices_astray_and_none_does_not(script):
     assert lost(1.0) > lost(0.0) + 0.02
 
 
-def test_the_page_and_the_decisions_tell_what_the_grid_says(script):
+def test_the_page_and_the_decisions_tell_what_the_grid_says(script, prose):
     report = importlib.import_module("joint_gain_report")
     grid = script.Grid.of(report.read_observations(report.DATA / "resnet_cifar10.csv").observations)
     page = report.PAGE.read_text()
@@ -117,7 +117,7 @@ def test_the_page_and_the_decisions_tell_what_the_grid_says(script):
     twice, deviation = grid.noise()
     assert f"gives {twice} scales" in page
     assert f"of one is {100 * deviation:.2f} points" in page
-    adr = " ".join((ROOT / "docs" / "adr" / "0102-flat-along-the-budget.md").read_text().split())
+    adr = prose("docs/adr/0102-flat-along-the-budget.md")
     for row in ours:  # the run, its scale, and beside depth what was measured and the grid's word
         name = row[0].removeprefix("cifar10-")
         assert f"| {name} | {row[1]} / {row[2]} | {row[3]} | {row[4]} |" in adr

@@ -91,11 +91,7 @@ def test_the_pages_in_the_repository_are_what_the_records_say(report):
     report.write_page(ROOT, check=True)
 
 
-def prose(path: str) -> str:
-    return " ".join((ROOT / path).read_text().split())
-
-
-def test_prose_tells_where_joint_stands_on_average():
+def test_prose_tells_where_joint_stands_on_average(prose):
     told = prose("docs/results/cifar10.md").partition("On average over the originals")[2]
     depth, width, resolution = re.findall(r"\+(\d\.\d\d ± \d\.\d\d) points beside", told)
     of_depth, of_width, _ = (
@@ -109,7 +105,7 @@ def test_prose_tells_where_joint_stands_on_average():
         assert f"median is {of_depth}, beside width {of_width}" in text
 
 
-def test_the_readme_tells_how_often_intervals_held_and_what_is_lost_by_all_images():
+def test_the_readme_tells_how_often_intervals_held_and_what_is_lost_by_all_images(prose):
     page, readme = prose("docs/results/cifar10.md"), prose("README.md")
     rows = re.findall(r"\| ([a-z0-9-]+) \| (?:\d+%)? ?\| (\d+) \| (\d+) \| \d+ \| (\d+) \|", page)
     counts = {name: [int(each) for each in found] for name, *found in rows}
@@ -133,7 +129,7 @@ def test_the_readme_tells_how_often_intervals_held_and_what_is_lost_by_all_image
     assert f"over all 15,000 images they gain {gain} and {second}." in readme
 
 
-def test_the_decision_tells_what_a_run_off_would_have_picked():
+def test_the_decision_tells_what_a_run_off_would_have_picked(prose):
     page = prose("docs/results/cifar10.md").partition("## Validation against the test")[2]
     adr = prose("docs/adr/0107-a-run-off.md")
     close, far = re.findall(r"Of (\d+) pairs .*? validation has (\d+) .*? forecast (\d+)\.", page)
@@ -265,11 +261,8 @@ def test_a_control_that_wins_and_a_drop_too_large_are_said(report, recorded, tmp
     assert "NOT as good as every single axis: -1.50 points against depth, the best of them" in page
     assert "with a standard error of 0.50 over the seeds (not clear: " in page
     rows["depth"]["accuracies"] = [0.95, 0.95]
-    assert (
-        "-4.50 points against depth, the best of them, with a standard error of 0.50 over the"
-        in (text := report.page([lost]))
-    )
-    assert "the seeds (clear by the seeds)." in text
+    ahead = "-4.50 points against depth, the best of them, with a standard error of 0.50"
+    assert f"{ahead} over the seeds (clear by the seeds)." in report.page([lost])
     rows["depth"]["accuracies"] = [0.92, 0.92]
     rows["joint"]["accuracies"] = [0.91, 0.94]
     page_of_luck = report.page([lost])

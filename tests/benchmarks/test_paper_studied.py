@@ -89,9 +89,9 @@ def test_a_study_of_anything_else_lends_nothing(script, otherwise):
 
 def test_only_studies_of_cuts_that_opened_the_test_are_read(script, tmp_path):
     for name, found in {
-        "b": study() | {"kind": script.STUDY, "test": {"original": 0.93}},
-        "a": study() | {"kind": script.STUDY, "test": {"original": 0.94}},
-        "closed": study() | {"kind": script.STUDY, "test": None},
+        "b": study() | {"kind": script.KIND, "test": {"original": 0.93}},
+        "a": study() | {"kind": script.KIND, "test": {"original": 0.94}},
+        "closed": study() | {"kind": script.KIND, "test": None},
         "other": {"kind": "fine-tuning", "test": {}},
     }.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(found))

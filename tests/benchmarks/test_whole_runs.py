@@ -260,10 +260,7 @@ def test_the_page_in_the_repository_is_what_the_results_say():
     assert done.returncode == 0, done.stderr
 
 
-def test_the_decision_and_the_readme_tell_the_leads_of_the_page():
-    def prose(path):
-        return " ".join((ROOT / path).read_text().split())
-
+def test_the_decision_and_the_readme_tell_the_leads_of_the_page(prose):
     page = prose("docs/results/whole_runs.md")
     told = page.partition("Rounds that begin")[0]
     signs = {"+": "before", "-": "behind"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from triprune.core.measured import Judged, Timed, times_faster
+from triprune.core.measured import Judged, Timed, gap_doubt, gap_error, times_faster
 from triprune.core.scale import Scale
 
 
@@ -21,6 +21,12 @@ def test_one_seed_has_no_spread():
 def test_the_spread_is_the_standard_deviation_of_a_sample():
     assert judged(0.90, 0.92, 0.94).accuracy == pytest.approx(0.92)
     assert judged(0.90, 0.92, 0.94).spread == pytest.approx(0.02)
+
+
+def test_a_gap_is_doubted_by_students_t():
+    pair = (0.90, 0.92), (0.95, 0.95)  # variances of 2e-4 and 0, two seeds each
+    assert gap_error(*pair) == pytest.approx(0.01)
+    assert gap_doubt(*pair) == pytest.approx(0.04303, abs=1e-5)  # 4.303 for two degrees of freedom
 
 
 def test_a_model_is_held_against_the_original_at_its_own_batch_size():

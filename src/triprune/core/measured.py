@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean, stdev, variance
 
 from triprune.core.scale import Scale
 
@@ -30,6 +31,19 @@ class Judged:
     def spread(self) -> float | None:
         """The standard deviation over the seeds; None for one."""
         return stdev(self.accuracies) if len(self.accuracies) > 1 else None
+
+
+def gap_error(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return the standard error of the gap between two means over seeds, at least two of each."""
+    return math.sqrt(sum(variance(scores) / len(scores) for scores in (one, other)))
+
+
+def gap_doubt(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return how wide a gap the scatter of seeds explains in 95 % of cases, by Student's t."""
+    from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs]
+
+    freedom = len(one) + len(other) - 2
+    return float(stdtrit(freedom, 0.975)) * gap_error(one, other)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs]
-
-from triprune.core.measured import Judged, times_faster
+from triprune.core.measured import Judged, gap_doubt, times_faster
 from triprune.report.amounts import count, milliseconds
 from triprune.report.budget_curves import label_of
 from triprune.report.contents import Comparison, Report
@@ -135,7 +133,7 @@ def verdict(words: Words, found: Comparison, joint: Judged) -> str:
     if not found.controls:
         return "No controls were run: add --controls to spend the same budget on each axis alone."
     same = [each for each in found.controls if each.scale == joint.scale]
-    others = [each for each in found.controls if each not in same]
+    others = [each for each in found.controls if each.scale != joint.scale]
     opening, control = "The joint choice is", "the best control"
     if same:
         named = f"The joint choice is {label_of(same[0].name)}"
@@ -149,8 +147,6 @@ def verdict(words: Words, found: Comparison, joint: Judged) -> str:
     told = f"{opening} {less} {control}, {label_of(best.name)} ({words.measured(best)})"
     if joint.spread is None or best.spread is None:
         return f"{told}. With one seed the noise of training is not known: repeat with --seeds 3."
-    seeds = len(joint.accuracies), len(best.accuracies)
-    error = math.sqrt(joint.spread**2 / seeds[0] + best.spread**2 / seeds[1])
-    doubt = float(stdtrit(sum(seeds) - 2, 0.975)) * error
+    doubt = gap_doubt(joint.accuracies, best.accuracies)
     within = "within" if abs(gap) <= doubt else "beyond"
     return f"{told}: {within} what the scatter of seeds explains (95 %: ± {words.size(doubt)})."
