@@ -20,6 +20,7 @@ from triprune.run.steps import Case
 from triprune.run.store import Store
 
 ROOT = Path(__file__).parents[2]
+DECISION = "docs/adr/0102-flat-along-the-budget.md"
 SPENDS = ("joint", "depth", "width", "resolution")
 README = """Before.
 <!-- cifar10: written by benchmarks/paper_report.py -->
@@ -97,16 +98,16 @@ def test_prose_tells_where_joint_stands_on_average(prose):
     of_depth, of_width, _ = (
         each.removeprefix("+") for each in re.findall(r"median ([+-]\d\.\d\d)", told)
     )
-    for path in ("README.md", "docs/adr/0102-flat-along-the-budget.md"):
-        text = prose(path)
+    decision = prose(DECISION)
+    for text in (prose("README.md"), decision):
         assert f"stands {depth} points before depth alone" in text
         assert f"{width} before width alone" in text
         assert f"{resolution} before resolution alone" in text
-        assert f"median is {of_depth}, beside width {of_width}" in text
+    assert f"median is {of_depth}, beside width {of_width}" in decision
 
 
-def test_the_readme_tells_how_often_intervals_held_and_what_is_lost_by_all_images(prose):
-    page, readme = prose("docs/results/cifar10.md"), prose("README.md")
+def test_prose_tells_how_often_intervals_held_and_what_is_lost_by_all_images(prose):
+    page, readme, decision = map(prose, ("docs/results/cifar10.md", "README.md", DECISION))
     rows = re.findall(r"\| ([a-z0-9-]+) \| (?:\d+%)? ?\| (\d+) \| (\d+) \| \d+ \| (\d+) \|", page)
     counts = {name: [int(each) for each in found] for name, *found in rows}
     first = [
@@ -114,10 +115,12 @@ def test_the_readme_tells_how_often_intervals_held_and_what_is_lost_by_all_image
         for name in ("resnet56", "public-resnet56", "resnet32", "densenet40")
     ]
     trained, held, _ = (sum(column) for column in zip(*first, strict=True))
-    assert f"90 % intervals held {held} of the {trained} final models of the first four" in readme
+    assert f"90 % intervals held {held} of the {trained} final models of the first four" in decision
     trained, held, fitted = counts["all"]
-    assert f"{held} of {trained} in all" in readme
-    assert f"fitted to these very models, they hold {fitted}." in readme
+    assert f"{held} of {trained} in all" in decision
+    assert f"fitted to these very models, they hold {fitted}." in decision
+    assert f"({held} of {trained}) lie in the 90 % interval" in readme
+    assert f"fitted afterwards, brings {fitted} in" in readme
     lost = {
         name: points
         for name, *points in re.findall(
@@ -125,8 +128,9 @@ def test_the_readme_tells_how_often_intervals_held_and_what_is_lost_by_all_image
         )
     }
     (_, one, gain), (_, other, second) = lost["resnet56"], lost["resnet32"]
-    assert f"by validation they lose {one} and {other}, over all 15,000" in readme
-    assert f"over all 15,000 images they gain {gain} and {second}." in readme
+    assert f"(by validation {one} and {other} points)" in readme
+    assert f"by validation they lose {one} and {other}, over all 15,000" in decision
+    assert f"over all 15,000 images they gain {gain} and {second}." in decision
 
 
 def test_the_decision_tells_what_a_run_off_would_have_picked(prose):
