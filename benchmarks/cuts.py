@@ -38,6 +38,7 @@ from triprune.network.plan import Plan
 from triprune.run.artifacts import Survey
 from triprune.run.block_worth import scores_of_blocks
 from triprune.run.case import Case
+from triprune.run.keys import SURVEY
 from triprune.run.opening import open_case
 from triprune.run.spec import RunSpec, Settings
 from triprune.run.steps import original_task
@@ -138,7 +139,7 @@ def surveyed(folder: Path, case: Case) -> dict[str, float]:
         if judge != getattr(case.settings, name):
             found = f"it judged them by {name} = {judge}"
             raise InputError(f"the blocks of {folder}", found, "name another run")
-    return store.read("survey", Survey).block_scores
+    return store.read(SURVEY, Survey).block_scores
 
 
 def about_cut(cut: Cut, case: Case, model: nn.Module, plan: Plan) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from triprune.errors import RunError, TripruneError
 from triprune.learning.evaluation import Inputs, evaluating
 from triprune.learning.images import ImageSet, ImageStream
 from triprune.run.artifacts import TrainedModel
+from triprune.run.keys import Home, finals
 from triprune.run.opening import open_case
 from triprune.run.spec import RunSpec
 from triprune.run.steps import restore
@@ -54,10 +55,10 @@ def compare(folder: Path, one: str, other: str, *, data: str | None) -> dict[str
     case = open_case(spec)
     assert isinstance(case.trainer, ImageTrainer)
     splits = case.trainer.splits
-    home = f"budget-{100 * spec.settings.budget:g}"
-    finals = {name: finals_of(store, home, name) for name in (one, other)}
+    home = Home.of(spec.settings.budget)
+    compared = {name: finals_of(store, home, name) for name in (one, other)}
     parts: dict[str, dict[str, Tensor]] = {"test": {}, "validation": {}}
-    for name, trained in finals.items():
+    for name, trained in compared.items():
         models = [restore(case.subject.model, each) for each in trained]
         pixels = trained[0].plan.resolution_px
         parts["test"][name] = splits.test.open_once_for(
@@ -65,25 +66,25 @@ def compare(folder: Path, one: str, other: str, *, data: str | None) -> dict[str
         )
         parts["validation"][name] = right(models, splits.validation, pixels)
     parts["both"] = {
-        name: torch.cat([parts["test"][name], parts["validation"][name]]) for name in finals
+        name: torch.cat([parts["test"][name], parts["validation"][name]]) for name in compared
     }
     return {
         "kind": KIND,
         "run": folder.name,
         "between": [one, other],
-        "seeds": {name: len(trained) for name, trained in finals.items()},
+        "seeds": {name: len(trained) for name, trained in compared.items()},
         "leads": {part: lead_of(each[one], each[other]) for part, each in parts.items()},
         "circumstances": circumstances(torch.device(case.device)),
     }
 
 
-def finals_of(store: Store, home: str, name: str) -> list[TrainedModel]:
+def finals_of(store: Store, home: Home, name: str) -> list[TrainedModel]:
     """Return a budget's final models of one kind, a seed each."""
-    keys = store.keys(f"{home}/{name}-seed-*")
+    keys = finals(store, home, name).values()
     if not keys:
         raise RunError(
             f"comparing {name} of {store.folder}",
-            f"no such final model is in {home}",
+            f"no such final model is in {home.name}",
             "name joint, depth, width or resolution of a finished run",
         )
     return [store.read(key, TrainedModel) for key in keys]

@@ -11,6 +11,8 @@ from triprune.core.scale import AXES
 from triprune.errors import RunError
 from triprune.learning.weights import weights_card
 from triprune.run.artifacts import Chosen, Fitted, Outcome, Survey, TrainedModel
+from triprune.run.finished import fullest_outcome
+from triprune.run.keys import PREDICTOR, SURVEY, Home, finals, homes, rounds
 from triprune.run.spec import RunSpec
 from triprune.run.store import Store
 
@@ -21,10 +23,9 @@ def record(folder: Path) -> dict[str, Any]:
     """Return all that a run has found so far, fit for JSON."""
     store = Store(folder)
     spec = RunSpec.from_mapping(store.facts()["spec"])
-    if not store.has("survey"):
+    if not store.has(SURVEY):
         raise RunError(f"recording {folder}", "nothing is finished in it", "let it run first")
-    known = store.read("survey", Survey)
-    homes = sorted(folder.glob("budget-*"), key=lambda home: -float(home.name[7:]))
+    known = store.read(SURVEY, Survey)
     return {
         "kind": KIND,
         "name": folder.name,
@@ -37,7 +38,7 @@ def record(folder: Path) -> dict[str, Any]:
         "original": {"accuracy": known.accuracy, "macs": known.macs, "params": known.params},
         "observations": observations_of(store),
         "predictor": predictor_of(store),
-        "budgets": [budget_of(store, home) for home in homes],
+        "budgets": [budget_of(store, home) for home in homes(store)],
         "calls": calls_of(folder),
     }
 
@@ -54,46 +55,41 @@ def baseline_of(spec: RunSpec) -> dict[str, Any] | None:
 def observations_of(store: Store) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for axis in AXES:
-        number = 1
-        while store.has(f"chains/{axis}-{number}"):
-            each = store.read(f"chains/{axis}-{number}", TrainedModel, with_tensors=False)
+        for number, key in enumerate(rounds(store, axis), 1):
+            each = store.read(key, TrainedModel, with_tensors=False)
             scale = list(each.plan.realised)
             found.append({"axis": axis, "round": number, "scale": scale, **scores(each)})
-            number += 1
     return found
 
 
 def predictor_of(store: Store) -> dict[str, Any] | None:
-    if not store.has("predictor"):
+    if not store.has(PREDICTOR):
         return None
-    return store.read("predictor", Fitted).predictor.to_dict()
+    return store.read(PREDICTOR, Fitted).predictor.to_dict()
 
 
-def budget_of(store: Store, home: Path) -> dict[str, Any]:
+def budget_of(store: Store, home: Home) -> dict[str, Any]:
     """Return the choices, the final fine-tunings and the test scores at one budget."""
     choices: dict[str, Any] = {}
-    finals: dict[str, list[dict[str, Any]]] = {}
+    trained: dict[str, list[dict[str, Any]]] = {}
     for spends in ("joint", *AXES):
-        if not store.has(f"{home.name}/{spends}"):
+        if not store.has(home.choice(spends)):
             continue
-        chosen = store.read(f"{home.name}/{spends}", Chosen)
+        chosen = store.read(home.choice(spends), Chosen)
         told = None if chosen.choice is None else asdict(chosen.choice)
         if told is not None:
             told["scale"] = list(told["scale"].values())
         choices[spends] = {"choice": told, "macs": chosen.macs, "note": chosen.note}
-        files = sorted(home.glob(f"{spends}-seed-*.json"), key=seed_of)
-        finals[spends] = [
-            {"seed": seed_of(file), **scores(read_final(store, home, file))} for file in files
+        trained[spends] = [
+            {"seed": seed, **scores(store.read(key, TrainedModel, with_tensors=False))}
+            for seed, key in finals(store, home, spends).items()
         ]
-    outcomes = [
-        store.read(f"{home.name}/{file.stem}", Outcome) for file in home.glob("outcome-*.json")
-    ]
-    best = max(outcomes, key=lambda o: sum(len(r.accuracies) for r in o.rows), default=None)
+    tested = bool(store.keys(home.outcome("*")))
     return {
-        "budget": float(home.name[7:]) / 100,
+        "budget": home.budget,
         "choices": choices,
-        "finals": finals,
-        "test": None if best is None else test_of(best),
+        "finals": trained,
+        "test": test_of(fullest_outcome(store, home)) if tested else None,
     }
 
 
@@ -113,14 +109,6 @@ def scores(trained: TrainedModel) -> dict[str, Any]:
         "params": trained.params,
         "epochs": trained.epochs,
     }
-
-
-def read_final(store: Store, home: Path, file: Path) -> TrainedModel:
-    return store.read(f"{home.name}/{file.stem}", TrainedModel, with_tensors=False)
-
-
-def seed_of(file: Path) -> int:
-    return int(file.stem.rpartition("-")[2])
 
 
 def calls_of(folder: Path) -> list[dict[str, Any]]:

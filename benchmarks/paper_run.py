@@ -30,6 +30,7 @@ from triprune.run.artifacts import Fitted, Survey
 from triprune.run.baseline import Baseline
 from triprune.run.case import Case
 from triprune.run.executors.turns import Inline, Work, drive, in_turns
+from triprune.run.keys import PREDICTOR, SURVEY
 from triprune.run.opening import open_case
 from triprune.run.pipeline import Pipeline
 from triprune.run.spec import RunSpec
@@ -189,15 +190,15 @@ def original(
 def chosen_and_trained(
     pipeline: Pipeline, call: Call, settings: argparse.Namespace
 ) -> Work[Pipeline | None]:
-    here = Inline(pipeline)
+    here = Inline(pipeline.pieces)
     with call.alone("survey"):
         known = pipeline.survey(here)
     if settings.until == "survey":
         return None
     call.macs = known.macs
-    if not pipeline.store.has("predictor"):
+    if not pipeline.store.has(PREDICTOR):
         with call.beside("collect"):
-            yield from in_turns([piece(pipeline) for piece in pipeline.chains(known)])
+            yield from in_turns([piece(pipeline.pieces) for piece in pipeline.chains(known)])
     with call.alone("collect"):
         known, fitted = pipeline.collect(here)
     if settings.until == "collect":
@@ -214,7 +215,7 @@ def chosen_and_trained(
         pipeline.ask(budget)
     finals = [pipeline.finals(known, each, budget).values() for budget, each in chosen.items()]
     with call.beside("finals"):
-        yield from in_turns([piece(pipeline) for pieces in finals for piece in pieces])
+        yield from in_turns([piece(pipeline.pieces) for group in finals for piece in group])
     return pipeline
 
 
@@ -233,14 +234,14 @@ def measured(pipeline: Pipeline, call: Call, settings: argparse.Namespace) -> Wo
 def choose(folder: Path, spec: RunSpec, settings: argparse.Namespace) -> None:
     """Choose for a collected run, without any training."""
     store = Store(folder)
-    if not store.has("predictor"):
+    if not store.has(PREDICTOR):
         raise RunError(f"choosing for {folder}", "its chains are not finished", "run it further")
     call = Call(folder.name, command_of(settings), Clock())
     with call.alone("open"):
         pipeline = open_pipeline(folder, spec, call, None, settings)
     with store.locked():
         store.begin(pipeline.case.facts())
-        known, fitted = store.read("survey", Survey), store.read("predictor", Fitted)
+        known, fitted = store.read(SURVEY, Survey), store.read(PREDICTOR, Fitted)
         for budget in budgets_of(pipeline, settings):
             with call.alone("choose"):
                 chosen = pipeline.choose_all(known, fitted, budget)

@@ -28,6 +28,7 @@ from triprune.errors import InputError, TripruneError
 from triprune.learning.images import ImageSet, SealedTest, Splits
 from triprune.run.artifacts import Chosen, TrainedModel
 from triprune.run.collected import read_collected
+from triprune.run.keys import Home, finals
 from triprune.run.store import Store
 
 KIND = "the whole job, drawn anew"
@@ -181,16 +182,16 @@ def about_run(folder: Path) -> dict[str, Any]:
     """Return what a finished run observed, chose and found on validation."""
     store = Store(folder)
     known, _, observations = read_collected(folder)
-    home = f"budget-{100 * BUDGET:g}"
-    finals: dict[str, Any] = {}
+    home = Home.of(BUDGET)
+    found: dict[str, Any] = {}
     for spends in ("joint", "depth", "width", "resolution"):
-        if not store.has(f"{home}/{spends}"):
+        if not store.has(home.choice(spends)):
             continue
-        choice = store.read(f"{home}/{spends}", Chosen).choice
-        (key,) = store.keys(f"{home}/{spends}-seed-*")
+        choice = store.read(home.choice(spends), Chosen).choice
+        (key,) = finals(store, home, spends).values()
         final = store.read(key, TrainedModel, with_tensors=False)
         assert choice is not None
-        finals[spends] = {
+        found[spends] = {
             "scale": [*final.plan.realised],
             "forecast": choice.predicted_accuracy,
             "validation": final.accuracy,
@@ -198,7 +199,7 @@ def about_run(folder: Path) -> dict[str, Any]:
     return {
         "original": known.accuracy,
         "observations": [[*each.scale, each.accuracy] for each in observations],
-        "finals": finals,
+        "finals": found,
     }
 
 

@@ -12,6 +12,7 @@ from triprune.errors import InputError, RunError
 from triprune.network.peak_memory import peak_growth
 from triprune.run.artifacts import Bench
 from triprune.run.benching import BenchOrder, Contestant, bench
+from triprune.run.keys import bench_key
 from triprune.run.store import Store
 
 
@@ -28,7 +29,7 @@ def test_a_bench_is_stored_and_read_back(tmp_path):
     )
     bench = Bench("cpu", "torch", "a CPU", 2, {"torch": "2.13"}, "2026-11-16", rows)
     store = Store(tmp_path)
-    store.write(bench.key, bench)
+    store.write(bench_key(bench), bench)
     assert store.read("bench/cpu-torch", Bench) == bench
 
 
@@ -37,7 +38,7 @@ def test_a_run_is_timed_and_keeps_the_result(triprune, real_run, constructor, tm
     asked = ("bench", run, "--model", constructor, "--batch", "1,4", "--rounds", 3)
     told = json.loads(triprune(*asked, "--json"))
     stored = Store(run).read("bench/cpu-torch", Bench)
-    assert told["key"] == stored.key
+    assert told["key"] == bench_key(stored)
     assert [row["median_ms"] for row in told["rows"]] == [row.median_ms for row in stored.rows]
     names = ["original", "joint", *AXES]
     assert [(row.name, row.batch_size) for row in stored.rows] == [

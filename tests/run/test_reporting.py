@@ -13,6 +13,7 @@ from triprune.report.text import to_text
 from triprune.run.artifacts import Bench
 from triprune.run.compress import compress
 from triprune.run.fake import FakeTrainer
+from triprune.run.keys import bench_key
 from triprune.run.reporting import report_on_run
 from triprune.run.spec import Settings
 from triprune.run.store import Store
@@ -83,7 +84,7 @@ def test_a_bench_is_shown(real_run, tmp_path):
         Timed("joint", 0.5, 1, 3.0, 2.9, 3.1, 30, None),
     )
     bench = Bench("cpu", "onnxruntime", "a CPU", 2, {"onnxruntime": "1.31"}, "2026-11-16", rows)
-    Store(folder).write(bench.key, bench)
+    Store(folder).write(bench_key(bench), bench)
     found = report_on_run(folder)
     assert found.speed[0].rows == rows
     page = to_page(found)

@@ -27,12 +27,13 @@ def bench(
 ) -> None:
     """Time original, joint and controls in turns; a run folder keeps the result for its report."""
     from triprune.run.benching import BenchOrder, bench_folder
+    from triprune.run.keys import bench_key
     from triprune.run.shipping import Wanted
 
     order: Any = (device, runtime, _batches(batch), rounds)
     found = bench_folder(folder, Wanted(budget, model, num_classes), BenchOrder(*order))
     if as_json:
-        typer.echo(json.dumps({**found.to_parts()[0], "key": found.key}, indent=2))
+        typer.echo(json.dumps({**found.to_parts()[0], "key": bench_key(found)}, indent=2))
     else:
         _print(found)
 

@@ -198,11 +198,6 @@ class Bench:
     date: str
     rows: tuple[Timed, ...]
 
-    @property
-    def key(self) -> str:
-        """Where a run folder keeps it; measured again, it is replaced."""
-        return f"bench/{self.device}-{self.runtime}"
-
     def to_parts(self) -> Parts:
         """Return plain values."""
         return asdict(self), {}

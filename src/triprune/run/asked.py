@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from triprune.run.artifacts import Parts, Spends
+from triprune.run.keys import Home
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,25 +21,25 @@ class Asked:
     seed: int
 
     @property
-    def home(self) -> str:
-        """Where the run folder keeps all that belongs to the budget."""
-        return f"budget-{100 * self.budget:g}"
-
-    @property
     def key(self) -> str:
         """Where it is noted itself."""
-        return f"{self.home}/asked-{self._extent}"
+        return Home.of(self.budget).asked(self._extent)
 
     @property
     def outcome(self) -> str:
         """Where the answer will be."""
-        return f"{self.home}/outcome-{self._extent}"
+        return Home.of(self.budget).outcome(self._extent)
+
+    @property
+    def each_seed(self) -> range:
+        """The seeds of the final fine-tunings."""
+        return range(self.seed, self.seed + self.seeds)
 
     @property
     def finals(self) -> tuple[str, ...]:
         """Where the final models will be; an axis that cannot meet the budget has none."""
-        seeds = range(self.seed, self.seed + self.seeds)
-        return tuple(f"{self.home}/{each}-seed-{n}" for each in self.spends for n in seeds)
+        home = Home.of(self.budget)
+        return tuple(home.final(each, seed) for each in self.spends for seed in self.each_seed)
 
     @property
     def _extent(self) -> str:

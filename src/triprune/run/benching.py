@@ -24,6 +24,7 @@ from triprune.places import Place, place
 from triprune.run.artifacts import Bench
 from triprune.run.collected import is_run
 from triprune.run.finished import finished_budgets, read_finished
+from triprune.run.keys import bench_key
 from triprune.run.origin import Origin
 from triprune.run.shipping import Wanted, open_shipment, original_of
 from triprune.run.steps import restore
@@ -78,7 +79,7 @@ def bench_folder(folder: str | Place, wanted: Wanted, order: BenchOrder) -> Benc
     if is_run(folder):
         store = Store(folder)
         with store.locked():
-            store.write(found.key, found)
+            store.write(bench_key(found), found)
     return found
 
 

@@ -8,6 +8,7 @@ from triprune.errors import RunError
 from triprune.places import Place, place
 from triprune.run.artifacts import Fitted, Survey, TrainedModel
 from triprune.run.case import Case
+from triprune.run.keys import PREDICTOR, SURVEY, rounds
 from triprune.run.opening import open_case
 from triprune.run.spec import RunSpec
 from triprune.run.store import Store
@@ -22,19 +23,18 @@ def read_collected(folder: str | Place) -> tuple[Survey, Fitted, tuple[Observati
     """Return what a run knows: the survey, the predictor and the observations behind it."""
     store = Store(folder)
     store.facts()
-    if not store.has("predictor"):
+    if not store.has(PREDICTOR):
         raise RunError(
             f"the observations of {folder}",
             "its chains are not finished",
             "let the run go on first: the command that began it continues it",
         )
-    known = store.read("survey", Survey)
-    keys = [f"chains/{axis}-{n}" for axis in AXES for n in range(1, 1000)]
-    found = [key for key in keys if store.has(key)]
-    rounds = [store.read(key, TrainedModel, with_tensors=False) for key in found]
+    known = store.read(SURVEY, Survey)
+    keys = [key for axis in AXES for key in rounds(store, axis)]
+    trained = [store.read(key, TrainedModel, with_tensors=False) for key in keys]
     original = Observation(Scale(), known.accuracy, known.macs, known.params)
-    observations = (original, *(each.observation for each in rounds))
-    return known, store.read("predictor", Fitted), observations
+    observations = (original, *(each.observation for each in trained))
+    return known, store.read(PREDICTOR, Fitted), observations
 
 
 def require_collected(folder: str | Place) -> RunSpec:

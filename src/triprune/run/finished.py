@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from triprune.core.budget import read_budget
 from triprune.errors import RunError
 from triprune.places import Place
 from triprune.run.artifacts import Outcome, TrainedModel
+from triprune.run.keys import Home, finals, homes
 from triprune.run.store import Store
 
 
@@ -26,15 +26,14 @@ def finished_budgets(folder: str | Place) -> tuple[Finished, ...]:
     """Return every budget that the run in ``folder`` has finished, the largest first."""
     store = Store(folder)
     store.facts()
-    homes = {key.partition("/")[0] for key in store.keys("budget-*/outcome-*")}
-    found = [_finished(store, home) for home in sorted(homes)]
+    found = tuple(_finished(store, home) for home in homes(store, "outcome-*"))
     if not found:
         raise RunError(
             f"the models of {folder}",
             "the run has not finished one yet",
             "let it go on first: the command that began it continues it",
         )
-    return tuple(sorted(found, key=lambda each: -each.outcome.budget))
+    return found
 
 
 def default_budget(facts: Mapping[str, Any], finished: Collection[float]) -> float:
@@ -59,17 +58,19 @@ def read_finished(folder: str | Place, budget: str | float | None = None) -> Fin
     return found[asked]
 
 
-def fullest_outcome(store: Store, home: str) -> Outcome:
+def fullest_outcome(store: Store, home: Home) -> Outcome:
     """Return the outcome of most models: a run repeated with controls or more seeds adds one."""
-    outcomes = [store.read(key, Outcome) for key in store.keys(f"{home}/outcome-*")]
+    outcomes = [store.read(key, Outcome) for key in store.keys(home.outcome("*"))]
     if not outcomes:
         raise RunError(
-            f"the outcome in {store.folder}/{home}", "there is none yet", "let the run go on first"
+            f"the outcome in {store.folder}/{home.name}",
+            "there is none yet",
+            "let the run go on first",
         )
     return max(outcomes, key=lambda each: sum(len(row.accuracies) for row in each.rows))
 
 
-def _finished(store: Store, home: str) -> Finished:
+def _finished(store: Store, home: Home) -> Finished:
     outcome = fullest_outcome(store, home)
     models = {
         row.name: store.read(_first_seed(store, home, row.name), TrainedModel)
@@ -79,14 +80,9 @@ def _finished(store: Store, home: str) -> Finished:
     return Finished(outcome, models)
 
 
-def _first_seed(store: Store, home: str, name: str) -> str:
-    seeds = [
-        int(found.group(1))
-        for key in store.keys(f"{home}/{name}-seed-*")
-        if (found := re.search(r"-seed-(-?\d+)$", key))
-    ]
-    if not seeds:
-        raise RunError(
-            f"the {name} model in {home}", "it is missing", "start the run again, which makes it"
-        )
-    return f"{home}/{name}-seed-{min(seeds)}"
+def _first_seed(store: Store, home: Home, name: str) -> str:
+    for key in finals(store, home, name).values():
+        return key
+    raise RunError(
+        f"the {name} model in {home.name}", "it is missing", "start the run again, which makes it"
+    )

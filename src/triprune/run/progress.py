@@ -11,6 +11,7 @@ from triprune.errors import ArtifactError
 from triprune.places import Place, RemotePath
 from triprune.run.artifacts import Outcome, Survey
 from triprune.run.asked import Asked
+from triprune.run.keys import ASKED, FINALS, OUTCOMES, PREDICTOR, ROUNDS, SURVEY, rounds
 from triprune.run.store import Store
 
 State = Literal["running", "stopped", "finished"]
@@ -57,7 +58,7 @@ def status(folder: str | Place) -> Status:
     def state(outcome: str) -> State:
         return "finished" if store.has(outcome) else "running" if worker else "stopped"
 
-    asked = [store.read(key, Asked) for key in store.keys("budget-*/asked-*")]
+    asked = [store.read(key, Asked) for key in store.keys(ASKED)]
     budgets = [
         BudgetStatus(each, state(each.outcome), sum(map(whole, each.finals))) for each in asked
     ]
@@ -65,12 +66,12 @@ def status(folder: str | Place) -> Status:
     return Status(
         state="running" if worker else "finished" if ended else "stopped",
         worker=worker,
-        rounds={axis: sum(map(whole, store.keys(f"chains/{axis}-*"))) for axis in AXES},
+        rounds={axis: sum(map(whole, rounds(store, axis))) for axis in AXES},
         planned=planned,
-        fitted=whole("predictor"),
+        fitted=whole(PREDICTOR),
         under_way=store.under_way(),
         budgets=tuple(budgets),
-        outcomes=tuple(store.read(key, Outcome) for key in store.keys("budget-*/outcome-*")),
+        outcomes=tuple(store.read(key, Outcome) for key in store.keys(OUTCOMES)),
         damaged=tuple(damaged.values()),
     )
 
@@ -79,8 +80,7 @@ def _damaged(store: Store) -> dict[str, str]:
     """Return what is wrong with each damaged model or predictor; what status reads tells itself."""
     found: dict[str, str] = {}
     near = not isinstance(store.folder, RemotePath)  # else all weights would be fetched for it
-    keys = [each for each in ("predictor",) if store.has(each)]
-    for key in keys + store.keys("chains/*") + store.keys("budget-*/*-seed-*"):
+    for key in store.keys(PREDICTOR) + store.keys(ROUNDS) + store.keys(FINALS):
         try:
             store.verify(key, with_tensors=near)
         except ArtifactError as error:
@@ -90,9 +90,9 @@ def _damaged(store: Store) -> dict[str, str]:
 
 def _planned(store: Store) -> dict[str, int]:
     settings = store.facts()["settings"]
-    if not store.has("survey"):
+    if not store.has(SURVEY):
         return {}
-    lattice = store.read("survey", Survey).lattice
+    lattice = store.read(SURVEY, Survey).lattice
     end = settings.get("chains_to", settings["budget"])
     targets = schedule(end, rounds=settings["rounds"], lattice=lattice)
     return {axis: len(targets.targets(axis)) for axis in AXES}

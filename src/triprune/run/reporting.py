@@ -29,6 +29,7 @@ from triprune.run.artifacts import Bench, Chosen, Fitted, Outcome, Survey, Train
 from triprune.run.feature_maps import FeatureMaps
 from triprune.run.file_report import made_now
 from triprune.run.finished import default_budget
+from triprune.run.keys import BENCHES, PREDICTOR, SURVEY, Home, finals, homes, rounds
 from triprune.run.origin import Origin
 from triprune.run.progress import Status, status
 from triprune.run.shown import comparison, fullness, learning_curve, speed_test
@@ -68,16 +69,16 @@ class _Folder:
         return cls(store, facts, found, about)
 
     @property
-    def home(self) -> str:
+    def home(self) -> Home:
         """Where the budget's artifacts are."""
-        return f"budget-{100 * self.budget:g}"
+        return Home.of(self.budget)
 
     def report(self) -> Report:
         """Gather everything that is there."""
         blank = Report(self._subject(), self._state(), facts=self._facts(), notes=self._notes())
-        if not self.store.has("survey"):
+        if not self.store.has(SURVEY):
             return blank
-        known = self.store.read("survey", Survey)
+        known = self.store.read(SURVEY, Survey)
         rounds = self._rounds()
         original = Observation(Scale(), known.accuracy, known.macs, known.params)
         observations = (original, *(each.observation for _, _, each in rounds))
@@ -104,33 +105,30 @@ class _Folder:
         return Spending(by, whole.get(by))
 
     def _rounds(self) -> list[tuple[str, int, TrainedModel]]:
-        found: list[tuple[str, int, TrainedModel]] = []
-        for axis in AXES:
-            number = 1
-            while self.store.has(f"chains/{axis}-{number}"):
-                key = f"chains/{axis}-{number}"
-                found.append((axis, number, self._trained(key)))
-                number += 1
-        return found
+        return [
+            (axis, number, self._trained(key))
+            for axis in AXES
+            for number, key in enumerate(rounds(self.store, axis), 1)
+        ]
 
     def _trained(self, key: str) -> TrainedModel:
         return self.store.read(key, TrainedModel, with_tensors=False)
 
     def _predictor(self, observations: tuple[Observation, ...]) -> Predictor:
         """Return the run's predictor; before it has one, a fit to what is there so far."""
-        if self.store.has("predictor"):
-            return self.store.read("predictor", Fitted).predictor
+        if self.store.has(PREDICTOR):
+            return self.store.read(PREDICTOR, Fitted).predictor
         return fit_predictor(observations)
 
     def _chosen(self, known: Survey) -> tuple[Quote, ...]:
         found: list[Quote] = []
-        for key in self.store.keys("budget-*/joint"):
-            chosen = self.store.read(key, Chosen)
+        for home in homes(self.store, "joint"):
+            chosen = self.store.read(home.choice("joint"), Chosen)
             if chosen.choice is not None:
                 choice = chosen.choice
                 if self.facts["settings"]["cost"] == "macs":
                     choice = replace(choice, cost=chosen.macs / known.macs)
-                found.append(Quote(float(key.split("/")[0].removeprefix("budget-")) / 100, choice))
+                found.append(Quote(home.budget, choice))
         return tuple(found)
 
     def _finished(self) -> tuple[Comparison, ...]:
@@ -144,7 +142,7 @@ class _Folder:
         return tuple(comparison(best[budget]) for budget in ordered)
 
     def _speed(self) -> tuple[SpeedTest, ...]:
-        return tuple(speed_test(self.store.read(k, Bench)) for k in self.store.keys("bench/*"))
+        return tuple(speed_test(self.store.read(k, Bench)) for k in self.store.keys(BENCHES))
 
     def _curves(self, rounds: list[tuple[str, int, TrainedModel]]) -> tuple[LearningCurve, ...]:
         found = [
@@ -154,13 +152,12 @@ class _Folder:
             for axis, number, each in rounds
         ]
         for spends in ("joint", *AXES):
-            for key in self.store.keys(f"{self.home}/{spends}-seed-*"):
-                seed = key.rsplit("-", 1)[1]
+            for seed, key in finals(self.store, self.home, spends).items():
                 found.append(learning_curve(f"{spends}, seed {seed}", "final", self._trained(key)))
         return tuple(curve for curve in found if curve.losses)
 
     def _surgery(self, known: Survey) -> Surgery:
-        keys = self.store.keys(f"{self.home}/joint-seed-*")
+        keys = [*finals(self.store, self.home, "joint").values()]
         if not keys:
             return Surgery()
         trained = self.store.read(keys[0], TrainedModel)
@@ -173,7 +170,7 @@ class _Folder:
         )
 
     def _gallery(self) -> Gallery | None:
-        keys = self.store.keys(f"{self.home}/feature-maps-*")
+        keys = self.store.keys(self.home.feature_maps("*"))
         found = self.store.read(keys[-1], FeatureMaps) if keys else FeatureMaps()
         if not found.labels:
             return None
@@ -216,8 +213,8 @@ class _Folder:
             ("cost", settings["cost"]),
             ("first seed", str(settings["seed"])),
         ]
-        if self.store.has(f"{self.home}/origin"):
-            origin = self.store.read(f"{self.home}/origin", Origin)
+        if self.store.has(self.home.origin):
+            origin = self.store.read(self.home.origin, Origin)
             versions = ", ".join(f"{name} {found}" for name, found in origin.versions.items())
             machine = ", ".join(f"{name} {found}" for name, found in origin.hardware.items())
             pairs = [("command", origin.command), ("begun", origin.begun), *pairs]

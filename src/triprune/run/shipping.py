@@ -17,6 +17,7 @@ from triprune.places import Place, place
 from triprune.run.about import About, making_of, read_about
 from triprune.run.collected import is_run
 from triprune.run.finished import read_finished
+from triprune.run.keys import SAMPLE
 from triprune.run.sample import Sample
 from triprune.run.steps import restore
 from triprune.run.store import Store
@@ -94,13 +95,13 @@ def _of_run(folder: Place, wanted: Wanted) -> Shipment:
 
 def _sample(folder: Place) -> Sample:
     store = Store(folder)
-    if not store.has("sample"):
+    if not store.has(SAMPLE):
         raise RunError(
             f"the images of {folder}",
             "it was made by an earlier version, which kept none",
             "give the command that began it again: nothing is trained twice",
         )
-    return store.read("sample", Sample)
+    return store.read(SAMPLE, Sample)
 
 
 def _of_saved(folder: Path, wanted: Wanted) -> Shipment:

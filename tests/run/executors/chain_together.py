@@ -12,7 +12,7 @@ from triprune.run.artifacts import Survey
 from triprune.run.case import Case
 from triprune.run.compress import checked_subject
 from triprune.run.executors.turns import drive
-from triprune.run.pipeline import Pipeline
+from triprune.run.pieces import Pieces
 from triprune.run.store import Store
 from triprune.run.trainer import ImageTrainer
 
@@ -25,21 +25,21 @@ def small_case():
     return module
 
 
-def pipeline(folder: str, watchers=()) -> Pipeline:
+def pieces(folder: str, watchers=()) -> Pieces:
     small = small_case()
     settings = small.settings(rounds=1, executor="ray", gpus_per_chain=2)
     trainer = ImageTrainer(small.splits(100), settings.spent_recipe, "cpu", watchers)
-    return Pipeline(
+    return Pieces(
         Case(checked_subject(small.make(), trainer, settings), trainer, settings), Store(folder)
     )
 
 
 def chain(known: Survey):
-    return partial(Pipeline._chain, axis="width", known=known)
+    return partial(Pieces.chain, axis="width", known=known)
 
 
 if __name__ == "__main__":
     torch.set_num_threads(int(sys.argv[2]))
-    line = pipeline(sys.argv[1])
+    line = pieces(sys.argv[1])
     with joined_ranks():
         drive([chain(line.store.read("survey", Survey))(line)])

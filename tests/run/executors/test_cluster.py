@@ -16,7 +16,7 @@ import torch
 from triprune.errors import ClusterError, InputError
 from triprune.run.executors.turns import drive
 from triprune.run.own_training import OwnTraining
-from triprune.run.pipeline import Pipeline
+from triprune.run.pieces import Pieces
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 ray = pytest.importorskip("ray")
@@ -131,8 +131,8 @@ def test_a_chain_over_two_processes_is_the_one_that_torchrun_trains(two_workers,
     from triprune.run.executors.ray_executor import RayExecutor
 
     together = load(Path(__file__).parent / "chain_together.py")
-    line = together.pipeline(f"shared://{tmp_path / 'ray'}")
-    known = drive([Pipeline._survey(line)])[0]
+    line = together.pieces(f"shared://{tmp_path / 'ray'}")
+    known = drive([Pieces.survey(line)])[0]
     shutil.copytree(tmp_path / "ray", tmp_path / "torchrun")
     threads = str(torch.get_num_threads())
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
