@@ -149,7 +149,8 @@ def lead(at: dict[str, Any]) -> Lead | None:
     points = 100 * (fmean(pair[0]) - fmean(pair[1]))
     if min(map(len, pair)) < 2:
         return Lead(best["name"], points)
-    return Lead(best["name"], points, 100 * gap_error(*pair), 100 * gap_doubt(*pair))
+    doubt = gap_doubt(*pair, best_of=len(controls))
+    return Lead(best["name"], points, 100 * gap_error(*pair), 100 * doubt)
 
 
 def original_of(run: dict[str, Any]) -> tuple[str, float]:

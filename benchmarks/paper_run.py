@@ -22,7 +22,7 @@ from bundles import pack, unpack
 from kept_answers import KeptMemory
 from kept_kernels import keep_by_source
 from paper_calls import Call, Clock, command_of
-from triprune.core.budget import read_budget
+from triprune.core.budget import run_budget
 from triprune.errors import InputError, RunError, RunStoppedError, TripruneError
 from triprune.learning.deadline import Deadline
 from triprune.network.profile import profile
@@ -97,7 +97,7 @@ def require_sound(settings: argparse.Namespace, names: list[str]) -> None:
             raise InputError(
                 f"--budget {each}", f"no run here is called {name!r}", f"name {' or '.join(names)}"
             )
-        read_budget(budget)
+        run_budget(budget)
 
 
 def rehearsal(spec: RunSpec) -> RunSpec:
@@ -291,7 +291,7 @@ def budgets_of(pipeline: Pipeline, settings: argparse.Namespace) -> list[float]:
     """Return the budgets asked of this run by name or of every run; without any, its own."""
     asked = [each.rpartition("=") for each in settings.budget or ()]
     own = [budget for name, _, budget in asked if name in ("", pipeline.store.folder.name)]
-    return [read_budget(each) for each in own or [pipeline.case.settings.budget]]
+    return [run_budget(each) for each in own or [pipeline.case.settings.budget]]
 
 
 def has_scipy() -> bool:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triprune import Lattice, Scale, paper_cost, schedule
-from triprune.core.budget import read_budget
+from triprune.core.budget import read_budget, run_budget
 from triprune.errors import InputError
 
 AXES = ("depth", "width", "resolution")
@@ -68,8 +68,14 @@ def test_budgets_as_people_write_them(text, fraction):
     assert read_budget(text) == pytest.approx(fraction)
 
 
+def test_to_a_run_a_percentage_is_the_budget_of_its_fraction():
+    assert all(run_budget(f"{n / 10}%") == run_budget(n / 1000) for n in range(1, 1001))
+    assert (run_budget(1 / 3), run_budget(1e-9)) == (0.333333, 1e-6)
+
+
 @pytest.mark.parametrize(
-    "bad", [0, 0.0, 1.5, -0.5, "abc", "", "50%%", "150%", "0%", math.nan, math.inf, None, True]
+    "bad",
+    [0, 0.0, 1.5, -0.5, "abc", "", "50%%", "150%", "0%", math.nan, math.inf, None, True],
 )
 def test_budgets_that_cannot_be_meant(bad):
     with pytest.raises(InputError, match="part of the original compute"):

@@ -51,7 +51,7 @@ def test_a_model_that_is_slower_and_better_is_not_praised_for_speed():
         (
             (0.93, 0.931),
             (0.90, 0.901),
-            "(90.05 ± 0.07 %): beyond what the scatter of seeds explains (95 %: ± 0.30 points)",
+            "(90.05 ± 0.07 %): beyond what the scatter of seeds explains (95 %: ± 0.44 points)",
         ),
         (
             (0.90, 0.901),
@@ -108,3 +108,9 @@ def test_counts_are_short():
         "125.70 M",
         "4.10 G",
     ]
+
+
+def test_seeds_that_all_score_the_same_tell_nothing():
+    found = finished(ORIGINAL, model("joint", 0.93, 0.93), model("depth", 0.9, 0.9))
+    told = answer(found).verdict
+    assert told.endswith("The seeds gave the same scores: their scatter tells nothing.")

@@ -119,6 +119,7 @@ def test_a_run_behind_a_url_is_reported_and_its_page_put_there(triprune, real_ru
     try:
         told = triprune("report", "memory://reported/run")
         assert "memory://reported/run/report.html" in told
+        assert "observations; fitted" in triprune("quote", "memory://reported/run")
         assert b"Against the controls" in system.cat_file("/reported/run/report.html")
     finally:
         system.rm("/reported", recursive=True)

@@ -21,7 +21,7 @@ def choose(
     ] = None,
 ) -> None:
     """Tell which scale another budget buys, by costs measured on the model; trains nothing."""
-    from triprune.core.budget import read_budget
+    from triprune.core.budget import run_budget
     from triprune.core.doubting import doubts
     from triprune.run.collected import open_finished
     from triprune.run.rounding import choose as choose_step
@@ -30,7 +30,7 @@ def choose(
     case, known, fitted = open_finished(run)
     if round_to is not None:
         case, known = rounded(case, known, round_to)
-    remaining = read_budget(budget)
+    remaining = run_budget(budget)
     found = choose_step(case, known, fitted, budget=remaining)
     assert found.choice is not None
     scale, (low, high) = found.choice.scale, found.choice.interval
@@ -55,8 +55,8 @@ def finish(
 ) -> None:
     """Prune and fine-tune for another budget; no chain is run again."""
     from triprune.cli.run import start
-    from triprune.core.budget import read_budget
+    from triprune.core.budget import run_budget
     from triprune.places import place
     from triprune.run.collected import require_collected
 
-    start(require_collected(run), place(run), read_budget(budget), seconds=seconds)
+    start(require_collected(run), place(run), run_budget(budget), seconds=seconds)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from triprune.errors import InputError
+from triprune.places import place
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,6 +25,28 @@ if TYPE_CHECKING:
 
 _AXES: tuple[Axis, ...] = ("depth", "width", "resolution")
 _BUDGETS = ("90%", "80%", "70%", "60%", "50%", "40%", "30%", "25%", "20%")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Source:
+    """Observations, what quotes from them, and what a run has chosen by costs it measured.
+
+    ``noun`` is what the budget is of; ``cost_error`` how far the fitted cost was off, at most,
+    where it was measured.
+    """
+
+    found: ObservationFile
+    quoter: Quoter
+    noun: str = "macs"
+    cost_error: float | None = None
+    chosen: tuple[Quote, ...] = ()
+
+    def quote(self, budget: float) -> Quote:
+        """Return the run's own choice for a budget, or else the best by the fitted cost."""
+        from triprune.core.choice import Quote
+
+        own = (quote for quote in self.chosen if quote.budget == budget)
+        return next(own, None) or Quote(budget, self.quoter.jointly(budget))
 
 
 def quote(
@@ -43,15 +67,14 @@ def quote(
     """Tell which scale each budget buys and the accuracy to expect of it, without training."""
     if plot is not None and plot.suffix.lower() not in (".html", ".png"):
         raise InputError(f"--plot {plot}", "its ending is not known", "use .html or .png")
-    found, quoter = _read(observations)
-    predictor = quoter.predictor
-    quotes, unmet = _quotes(quoter, budget)
+    source = _read(observations)
+    quotes, unmet = _quotes(source, budget)
     if plot is not None:
         _plot(observations, plot)
     if as_json:
-        typer.echo(json.dumps(_as_values(predictor, quotes, found), indent=2))
+        typer.echo(json.dumps(_as_values(source, quotes), indent=2))
         return
-    _print(quotes, predictor, found)
+    _print(source, quotes)
     if unmet:
         typer.echo(f"this model cannot become as small as {', '.join(unmet)}")
     if plot is not None:
@@ -77,51 +100,55 @@ def _plot(source: Path, plot: Path) -> None:
     write_atomically(plot, as_bytes(figure, "png"))
 
 
-def _quotes(quoter: Quoter, budget: str | None) -> tuple[tuple[Quote, ...], list[str]]:
+def _quotes(source: _Source, budget: str | None) -> tuple[tuple[Quote, ...], list[str]]:
     """Quote one budget, or those of the table; there, also name the ones that cannot be met."""
-    from triprune.core.budget import read_budget
-    from triprune.core.choice import Quote
+    from triprune.core.budget import run_budget
     from triprune.errors import BudgetError
 
     if budget is not None:
-        remaining = read_budget(budget)
-        return (Quote(remaining, quoter.jointly(remaining)),), []
+        return (source.quote(run_budget(budget)),), []
     quotes: list[Quote] = []
     unmet: list[str] = []
     for each in _BUDGETS:
-        remaining = read_budget(each)
         try:
-            quotes.append(Quote(remaining, quoter.jointly(remaining)))
+            quotes.append(source.quote(run_budget(each)))
         except BudgetError:
             unmet.append(each)
     return tuple(quotes), unmet
 
 
-def _read(source: Path) -> tuple[ObservationFile, Quoter]:
+def _read(path: Path) -> _Source:
     """Return observations, and what quotes from them: as the run chooses, or fitted to a CSV."""
+    from triprune.cli.report import is_folder, read_source
     from triprune.core.fitting import fit_predictor
     from triprune.report.budget_curves import Quoter
     from triprune.run.observations import ObservationFile, read_observations
 
-    if source.is_dir():
-        from triprune.run.collected import read_collected
+    if not is_folder(path):
+        found = read_observations(path)
+        return _Source(found, Quoter(fit_predictor(found.observations)))
+    from triprune.run.collected import read_collected
 
-        known, fitted, observed = read_collected(source)
-        quoter = Quoter(fitted.predictor, known.cost, known.lattice)
-        return ObservationFile(observed, in_percent=False), quoter
-    found = read_observations(source)
-    return found, Quoter(fit_predictor(found.observations))
+    known, fitted, observed = read_collected(place(path))
+    report = read_source(path)
+    return _Source(
+        ObservationFile(observed, in_percent=False),
+        Quoter(fitted.predictor, known.cost, known.lattice),
+        report.spending.noun,
+        report.cost_error,
+        report.chosen,
+    )
 
 
-def _as_values(
-    predictor: Predictor, quotes: tuple[Quote, ...], found: ObservationFile
-) -> dict[str, Any]:
+def _as_values(source: _Source, quotes: tuple[Quote, ...]) -> dict[str, Any]:
     from triprune.core.doubting import doubts
 
+    predictor = source.quoter.predictor
     candidate = predictor.candidate
     return {
-        "observations": len(found.observations),
-        "read_as_percentages": found.in_percent,
+        "observations": len(source.found.observations),
+        "read_as_percentages": source.found.in_percent,
+        "cost_error": source.cost_error,
         "predictor": {
             "link": candidate.link,
             "rank": candidate.rank,
@@ -138,6 +165,7 @@ def _as_values(
                 "predicted_accuracy": item.choice.predicted_accuracy,
                 "interval": [x if math.isfinite(x) else None for x in item.choice.interval],
                 "cost": item.choice.cost,
+                "chosen_by_the_run": item in source.chosen,
                 "binding": item.choice.binding,
                 "extrapolated": item.choice.extrapolated,
                 "doubts": doubts(predictor, item.choice),
@@ -147,12 +175,12 @@ def _as_values(
     }
 
 
-def _print(quotes: tuple[Quote, ...], predictor: Predictor, found: ObservationFile) -> None:
+def _print(source: _Source, quotes: tuple[Quote, ...]) -> None:
     from rich.console import Console
 
     from triprune.core.doubting import extrapolations, guess_note, is_guess
 
-    console = Console()
+    console, found, predictor = Console(), source.found, source.quoter.predictor
     write = _percentage if found.are_fractions else _score
     error = predictor.leave_one_out
     judged = "" if error is None else f", leave-one-out error {write(error)}"
@@ -164,6 +192,12 @@ def _print(quotes: tuple[Quote, ...], predictor: Predictor, found: ObservationFi
     console.print(_table(quotes, write))
     for told in extrapolations(predictor, *(item.choice for item in quotes)):
         console.print(f"* {told}", highlight=False)
+    if source.cost_error is not None and any(item not in source.chosen for item in quotes):
+        console.print(
+            f"{source.noun} are estimated unless the run chose the scale: off by at most "
+            f"{source.cost_error:.1%} where they were measured; triprune choose measures them",
+            highlight=False,
+        )
     guessed = [item for item in quotes if is_guess(predictor, item.choice)]
     if guessed:
         some = ", ".join(f"{100 * item.budget:.4g}%" for item in guessed)

@@ -34,10 +34,10 @@ def report(
     ] = None,
 ) -> None:
     """Show a run: how much smaller, faster and how accurate, and why to believe it."""
-    from triprune.core.budget import read_budget
+    from triprune.core.budget import run_budget
     from triprune.report.payload import Drawn
 
-    found = read_source(source, None if budget is None else read_budget(budget))
+    found = read_source(source, None if budget is None else run_budget(budget))
     drawn = Drawn.of(found)
     if figures is not None:
         _draw(found, drawn, figures)
@@ -74,7 +74,7 @@ def _draw(found: Report, drawn: Drawn, folder: Path) -> None:
 
 def read_source(source: Path, budget: float | None = None) -> Report:
     """Return the report on a run folder, or on a CSV, which needs no torch."""
-    if _is_folder(source):
+    if is_folder(source):
         from triprune.run.reporting import report_on_run
 
         return report_on_run(place(source), budget)
@@ -85,12 +85,13 @@ def read_source(source: Path, budget: float | None = None) -> Report:
     return report_on_file(source)
 
 
-def _is_folder(source: Path) -> bool:
+def is_folder(source: Path) -> bool:
+    """Whether ``source`` is a folder, or a URL, which can be nothing else."""
     where = place(source)
     return isinstance(where, RemotePath) or where.is_dir()
 
 
 def _home(source: Path) -> Place:
     """Return where a page goes unless it is told: into the run, or beside the CSV."""
-    folder = _is_folder(source)
+    folder = is_folder(source)
     return place(source) / "report.html" if folder else source.with_suffix(".report.html")

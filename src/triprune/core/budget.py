@@ -7,6 +7,13 @@ from numbers import Real
 
 from triprune.errors import InputError
 
+_MILLION = 1_000_000
+
+
+def run_budget(budget: float | str) -> float:
+    """Return a budget as runs know it, to a millionth: ``0.453`` and ``"45.3%"`` are the same."""
+    return max(1, round(_MILLION * read_budget(budget))) / _MILLION
+
 
 def read_budget(budget: float | str) -> float:
     """Return a budget given as ``0.5`` or ``"50%"`` as a fraction in (0, 1]."""

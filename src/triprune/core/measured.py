@@ -38,12 +38,20 @@ def gap_error(one: Sequence[float], other: Sequence[float]) -> float:
     return math.sqrt(sum(variance(scores) / len(scores) for scores in (one, other)))
 
 
-def gap_doubt(one: Sequence[float], other: Sequence[float]) -> float:
-    """Return how wide a gap the scatter of seeds explains in 95 % of cases, by Student's t."""
+def gap_doubt(one: Sequence[float], other: Sequence[float], *, best_of: int = 1) -> float:
+    """Return how wide a gap the scatter of seeds explains in 95 % of cases, by Welch's t.
+
+    ``other`` may be the best of several, which had more chances to be lucky (Bonferroni). Scores
+    that do not scatter at all say nothing: then any gap is explained.
+    """
     from scipy.special import stdtrit  # pyright: ignore[reportMissingTypeStubs]
 
-    freedom = len(one) + len(other) - 2
-    return float(stdtrit(freedom, 0.975)) * gap_error(one, other)
+    error = gap_error(one, other)
+    if error == 0.0:
+        return math.inf
+    parts = [(variance(scores) / len(scores)) ** 2 / (len(scores) - 1) for scores in (one, other)]
+    freedom = error**4 / sum(parts)
+    return float(stdtrit(freedom, 1 - 0.025 / best_of)) * error
 
 
 @dataclass(frozen=True, slots=True)

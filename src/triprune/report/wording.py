@@ -147,6 +147,8 @@ def verdict(words: Words, found: Comparison, joint: Judged) -> str:
     told = f"{opening} {less} {control}, {label_of(best.name)} ({words.measured(best)})"
     if joint.spread is None or best.spread is None:
         return f"{told}. With one seed the noise of training is not known: repeat with --seeds 3."
-    doubt = gap_doubt(joint.accuracies, best.accuracies)
+    doubt = gap_doubt(joint.accuracies, best.accuracies, best_of=len(others))
+    if math.isinf(doubt):
+        return f"{told}. The seeds gave the same scores: their scatter tells nothing."
     within = "within" if abs(gap) <= doubt else "beyond"
     return f"{told}: {within} what the scatter of seeds explains (95 %: ± {words.size(doubt)})."

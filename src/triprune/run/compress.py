@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from torch import nn
 
-from triprune.core.budget import read_budget
+from triprune.core.budget import run_budget
 from triprune.errors import InputError
 from triprune.learning.data import DataSource, load_data
 from triprune.learning.images import Splits
@@ -76,7 +76,7 @@ def compress(
     """
     if not isinstance(settings, (Settings, NoneType)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InputError(f"settings={settings!r}", "they are no Settings", "pass Settings(budget)")
-    remaining = read_budget(budget)
+    remaining = run_budget(budget)
     chosen = Settings(remaining) if settings is None else replace(settings, budget=remaining)
     trainer = _trainer(model, data, own, settings=chosen, watchers=watchers)
     case = Case(checked_subject(model, trainer, chosen), trainer, chosen)

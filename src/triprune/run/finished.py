@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from triprune.core.budget import read_budget
+from triprune.core.budget import run_budget
 from triprune.errors import RunError
 from triprune.places import Place
 from triprune.run.artifacts import Outcome, TrainedModel
@@ -48,7 +48,7 @@ def read_finished(folder: str | Place, budget: str | float | None = None) -> Fin
     known = ", ".join(f"{100 * each:g}%" for each in found)
     if budget is None:
         return found[default_budget(Store(folder).facts(), found)]
-    asked = read_budget(budget)
+    asked = run_budget(budget)
     if asked not in found:
         raise RunError(
             f"the budget {100 * asked:g}% of {folder}",

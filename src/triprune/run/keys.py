@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import count, takewhile
 
+from triprune.core.budget import run_budget
 from triprune.core.scale import Axis
 from triprune.run.artifacts import Bench, Spends
 from triprune.run.store import Store
@@ -33,8 +34,8 @@ class Home:
 
     @property
     def budget(self) -> float:
-        """The budget, as far as the name tells it."""
-        return float(self.name.removeprefix("budget-")) / 100
+        """The budget that the name tells."""
+        return run_budget(f"{self.name.removeprefix('budget-')}%")
 
     @property
     def origin(self) -> str:

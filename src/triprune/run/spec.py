@@ -11,7 +11,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args
 
-from triprune.core.budget import read_budget
+from triprune.core.budget import run_budget
 from triprune.core.scale import AXES
 from triprune.errors import FileFormatError, InputError
 from triprune.learning.datasets.embedded import NAME as EMBEDDED
@@ -77,11 +77,11 @@ class Settings:
     chains_to: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "budget", read_budget(self.budget))
+        object.__setattr__(self, "budget", run_budget(self.budget))
         if self.budget >= 1.0:
             raise InputError("budget 100%", "nothing would have to go", "ask for less, as 50%")
         if self.chains_to is not None:
-            object.__setattr__(self, "chains_to", read_budget(self.chains_to))
+            object.__setattr__(self, "chains_to", run_budget(self.chains_to))
         if self.chains_end > self.budget:
             raise InputError(
                 f"chains to {self.chains_end:.4g} for a budget of {self.budget:.4g}",
