@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from triprune.errors import FileFormatError, InputError
+from triprune.learning import precision
 from triprune.learning.checkpoint import TrainingState, read_state, write_state
 from triprune.learning.job import Job
 from triprune.learning.recipe import Recipe
@@ -59,3 +62,24 @@ def test_another_model_is_refused(tiny_net, coloured_images, tmp_path):
     other.head = torch.nn.Linear(8, 4)
     with pytest.raises(InputError, match=r"another model \(4 tensors differ, model/head.bias"):
         train(Job(other, coloured_images(), recipe, checkpoint=path))
+
+
+@pytest.mark.parametrize("begun_by_bf16", [True, False])
+def test_auto_goes_on_as_it_was_begun_on_another_processor(
+    tiny_net, coloured_images, tmp_path, monkeypatch, begun_by_bf16
+):
+    def goes(name, first, then):
+        job = Job(net(), images, recipe, checkpoint=tmp_path / name, device="cpu")
+        for able, stop in ((first, lambda _: True), (then, None)):
+            monkeypatch.setattr(precision, "multiplies_bf16", lambda able=able: able)
+            trained = train(replace(job, model=net()), stop=stop)
+        return trained.model.state_dict()
+
+    def net():
+        torch.manual_seed(0)
+        return tiny_net()
+
+    images, recipe = coloured_images(), Recipe(epochs=2, batch_size=16, rate=0.01)
+    moved = goes("moved", begun_by_bf16, not begun_by_bf16)
+    stayed = goes("stayed", begun_by_bf16, begun_by_bf16)
+    assert all(torch.equal(moved[name], stayed[name]) for name in stayed)

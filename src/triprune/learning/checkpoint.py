@@ -27,10 +27,14 @@ _FORMAT = "triprune training 1"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingState:
-    """A training between two epochs: ``tensors`` by name, and ``facts`` fit for JSON."""
+    """A training between two epochs: ``tensors`` by name, and ``facts`` fit for JSON.
+
+    ``name`` is where it was read; empty for one that is yet to be written.
+    """
 
     tensors: dict[str, Tensor]
     facts: dict[str, Any]
+    name: str = ""
 
 
 def write_state(path: str | Place, state: TrainingState) -> Place:
@@ -62,7 +66,7 @@ def read_state(path: str | Place) -> TrainingState:
         raise FileFormatError(
             asked, f"the file is damaged ({error})", "delete it to start from the beginning"
         ) from error
-    return TrainingState(tensors, facts)
+    return TrainingState(tensors, facts, str(path))
 
 
 def _metadata(data: bytes) -> dict[str, str]:
@@ -85,15 +89,14 @@ def state_of(step: Step, facts: Mapping[str, Any], history: Sequence[EpochRecord
     return TrainingState(_named_tensors(step), {**facts, "history": records})
 
 
-def resume(step: Step, path: Place, facts: Mapping[str, Any]) -> list[EpochRecord]:
-    """Put ``step`` where the training saved at ``path`` stood, and return its history.
+def resume(step: Step, saved: TrainingState, facts: Mapping[str, Any]) -> list[EpochRecord]:
+    """Put ``step`` where the saved training stood, and return its history.
 
     Generators need no saving: each epoch seeds its own from the training's seed.
     """
-    saved = read_state(path)
     targets = _named_tensors(step)
-    _require_same_settings(saved.facts, facts, path)
-    _require_same_model(saved.tensors, targets, path)
+    _require_same_settings(saved, facts)
+    _require_same_model(saved, targets)
     with torch.no_grad():
         for name, tensor in targets.items():
             tensor.copy_(saved.tensors[name])
@@ -107,28 +110,28 @@ def _named_tensors(step: Step) -> dict[str, Tensor]:
     return state | {f"momentum/{name}": tensor for name, tensor in momenta}
 
 
-def _require_same_settings(saved: Mapping[str, Any], now: Mapping[str, Any], path: Place) -> None:
-    differing = sorted(key for key in now if saved.get(key) != now[key])
+def _require_same_settings(saved: TrainingState, now: Mapping[str, Any]) -> None:
+    then = saved.facts
+    differing = sorted(key for key in now if then.get(key) != now[key])
     if differing:
-        changes = "; ".join(f"{key} was {saved.get(key)!r}, is {now[key]!r}" for key in differing)
+        changes = "; ".join(f"{key} was {then.get(key)!r}, is {now[key]!r}" for key in differing)
         raise InputError(
-            f"resuming from {path}",
+            f"resuming from {saved.name}",
             f"it was begun otherwise: {changes}",
             "resume with the same settings, or delete the file to start again",
         )
 
 
-def _require_same_model(
-    saved: Mapping[str, Tensor], now: Mapping[str, Tensor], path: Place
-) -> None:
+def _require_same_model(saved: TrainingState, now: Mapping[str, Tensor]) -> None:
+    then = saved.tensors
     wrong = sorted(
         name
-        for name in set(now) | set(saved)
-        if name not in now or name not in saved or now[name].shape != saved[name].shape
+        for name in set(now) | set(then)
+        if name not in now or name not in then or now[name].shape != then[name].shape
     )
     if wrong:
         raise InputError(
-            f"resuming from {path}",
+            f"resuming from {saved.name}",
             f"it holds another model ({len(wrong)} tensors differ, {wrong[0]} among them)",
             "build the model as it was, or delete the file to start again",
         )

@@ -18,7 +18,13 @@ import torch
 from torch import Tensor, nn
 
 from triprune.errors import DivergedError, OutOfMemoryError
-from triprune.learning.checkpoint import resume, state_of, write_state
+from triprune.learning.checkpoint import (
+    TrainingState,
+    read_state,
+    resume,
+    state_of,
+    write_state,
+)
 from triprune.learning.engine import Engine, engine_for
 from triprune.learning.evaluation import Inputs, count_correct
 from triprune.learning.feed import feed_for, seed_for
@@ -94,6 +100,7 @@ class Training:
         return result
 
     def _run(self) -> Generator[None, None, TrainResult]:
+        saved = self._saved()
         layout = memory_format(self._recipe.layout, self._recipe.precision, self._device)
         model = self._job.model.to(self._device)
         with (
@@ -104,7 +111,7 @@ class Training:
             if self._stream is not None:
                 self._stream.wait_stream(torch.cuda.current_stream(self._device))
             with on_stream(self._stream):
-                step, validation = self._prepare(layout), self._validation()
+                step, validation = self._prepare(layout, saved), self._validation()
                 engine, reason = engine_for(step, self._stream)
             yield
             for epoch in range(len(self._history), self._recipe.epochs):
@@ -129,13 +136,24 @@ class Training:
         told = tuple(note for notes in found for note in notes)
         return told if self._by_torch is None else (*told, self._by_torch)
 
-    def _prepare(self, layout: torch.memory_format) -> Step:
+    def _saved(self) -> TrainingState | None:
+        """Return what was saved; "auto" goes on in the precision that it was begun in elsewhere."""
+        job = self._job
+        if job.checkpoint is None or not place(job.checkpoint).exists():
+            return None
+        saved = read_state(job.checkpoint)
+        if job.recipe.precision == "auto":
+            begun = resolved_precision(saved.facts["recipe"]["precision"], self._device)
+            self._recipe = replace(self._recipe, precision=begun)
+        return saved
+
+    def _prepare(self, layout: torch.memory_format, saved: TrainingState | None) -> Step:
         job = self._job
         if isinstance(job.teacher, nn.Module):
             lay_out(job.teacher.to(self._device).eval(), layout)
         job.model.train()  # a way through it holds for one mode
         step = self._step(self._recipe)
-        if job.checkpoint is not None and (saved := place(job.checkpoint)).exists():
+        if saved is not None:
             self._history = resume(step, saved, self._facts())
         self._ranks.require_same(len(self._history), f"epochs of {job.name} that were saved")
         return step
