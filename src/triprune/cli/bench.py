@@ -76,4 +76,4 @@ def _print(found: Bench) -> None:
             f"{row.images_per_second:,.0f}",
             "–" if row.peak_bytes is None else f"{row.peak_bytes / 1e6:.1f}",
         )
-    Console().print(table)
+    Console(markup=False).print(table)

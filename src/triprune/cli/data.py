@@ -60,13 +60,14 @@ def _cifar(name: str, folder: Path, *, fetch: bool) -> None:
 def _print_files(found: Verification) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("file", overflow="fold")
     table.add_column("official checksum")
     for file, state in found.states:
-        table.add_row(file, {"whole": "[green]yes[/]"}.get(state, f"[red]{state}[/]"))
-    Console().print(table)
+        table.add_row(file, Text("yes", "green") if state == "whole" else Text(state, "red"))
+    Console(markup=False).print(table)
 
 
 def _fetch(name: str, folder: Path) -> None:
@@ -103,7 +104,7 @@ def _images(name: str, folder: Path) -> None:
     for part in found:
         counts = (part.images, part.classes, part.fewest, part.most, len(part.faults))
         table.add_row(part.part, *(f"{count:,}" for count in counts))
-    Console().print(table)
+    Console(markup=False).print(table)
     official = [(part.images, part.classes) for part in found] == _TINY_COUNTS
     if name == "tiny-imagenet" and not official:
         raise DataError(

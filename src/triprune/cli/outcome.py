@@ -18,7 +18,7 @@ def print_outcome(outcome: Outcome) -> None:
     """Print the table, the epochs and every note."""
     from rich.console import Console
 
-    console = Console()
+    console = Console(markup=False)
     console.print(_table(outcome))
     if outcome.epochs:
         console.print(

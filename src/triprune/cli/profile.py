@@ -92,18 +92,25 @@ def _print_json(model: str, measured: Profile, space: Room, timing: Latency | No
 
 def _print_tables(model: str, measured: Profile, space: Room, timing: Latency | None) -> None:
     from rich.console import Console
+    from rich.text import Text
 
-    console = Console()
+    console = Console(markup=False)
     console.print(_layer_table(measured), "")
     if len(space.blocks):
         console.print(_block_table(space, measured), "")
     for name, reason in space.blocks.refused:
-        console.print(f"[dim]stays: {name} ({reason})[/]")
+        console.print(f"stays: {name} ({reason})", style="dim")
     console.print(_axis_table(space), "")
     size = "×".join(str(n) for n in measured.input_shape)
     console.print(
-        f"[bold]{model}[/] at {size}: "
-        f"[bold]{_count(measured.macs)}[/] macs, [bold]{_count(measured.params)}[/] params"
+        Text.assemble(
+            (model, "bold"),
+            f" at {size}: ",
+            (_count(measured.macs), "bold"),
+            " macs, ",
+            (_count(measured.params), "bold"),
+            " params",
+        )
     )
     if timing is not None:
         console.print(
@@ -113,7 +120,7 @@ def _print_tables(model: str, measured: Profile, space: Room, timing: Latency | 
         )
     console.print(_COUNTED, style="dim")
     for operator in measured.uncounted:
-        console.print(f"[yellow]not counted:[/] {operator}")
+        console.print(Text.assemble(("not counted:", "yellow"), f" {operator}"))
 
 
 def _layer_table(measured: Profile) -> Table:

@@ -180,7 +180,7 @@ def _print(source: _Source, quotes: tuple[Quote, ...]) -> None:
 
     from triprune.core.doubting import extrapolations, guess_note, is_guess
 
-    console, found, predictor = Console(), source.found, source.quoter.predictor
+    console, found, predictor = Console(markup=False), source.found, source.quoter.predictor
     write = _percentage if found.are_fractions else _score
     error = predictor.leave_one_out
     judged = "" if error is None else f", leave-one-out error {write(error)}"
