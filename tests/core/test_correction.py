@@ -118,3 +118,18 @@ def test_what_uses_little_of_the_budget_is_better_than_nothing():
     bounds = {"depth": (0.5, 1.0)}
     with pytest.raises(BudgetError, match="within it"):
         choose_measured(predictor(), only({}), bounds=bounds, **asked)
+
+
+def test_an_axis_that_was_never_cut_is_not_measured_either():
+    cuts = [Scale(), Scale(depth=0.5), Scale(depth=0.75), Scale(resolution=0.5)]
+    observations = [Observation(scale, 0.9 * paper_cost(scale) ** 0.02) for scale in cuts]
+    seen: list[Scale] = []
+
+    def measure(scale: Scale) -> float:
+        seen.append(scale)
+        return stepped(scale) * 0.9  # what is thought to use the budget uses too little of it
+
+    known = fit_predictor(observations)
+    choose_measured(known, measure, budget=0.5, base=paper_cost, lattice=LATTICE)
+    assert len(seen) > 5
+    assert {scale.width for scale in seen} == {1.0}

@@ -71,9 +71,9 @@ def choose_scale(
     """
     remaining = read_budget(budget)
     _check_kinds(cost, lattice)
-    low, high = _box(predictor, bounds)
+    low, high = box(predictor, bounds)
     if lattice is not None:
-        point = _best_on_lattice(predictor, remaining, cost, _lattice_points(lattice, low, high))
+        point = _best_on_lattice(predictor, remaining, cost, lattice_points(lattice, low, high))
         return _choice(predictor, point, cost, low=low, high=high)
     lowest, highest = np.exp(log_cost(cost, np.log(np.stack([low, high]))))
     if remaining < lowest * (1.0 - 1e-12):
@@ -119,7 +119,8 @@ def _check_kinds(cost: object, lattice: object) -> None:
         raise InputError(f"lattice={lattice!r}", "it is not a Lattice", "pass Lattice(27, 16, 32)")
 
 
-def _box(predictor: Predictor, bounds: Bounds | None) -> tuple[Array, Array]:
+def box(predictor: Predictor, bounds: Bounds | None) -> tuple[Array, Array]:
+    """Return the ends between which scales are eligible: an axis that was never cut stays whole."""
     if bounds is not None and not isinstance(bounds, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InputError(
             f"bounds={bounds!r}", "it is no mapping", 'pass {"resolution": (0.6, 1.0)}, by axis'
@@ -151,7 +152,7 @@ def _two_ends(ends: object, axis: Axis) -> tuple[object, object]:
     return ends[0], ends[1]
 
 
-def _lattice_points(lattice: Lattice, low: Array, high: Array) -> Array:
+def lattice_points(lattice: Lattice, low: Array, high: Array) -> Array:
     """Return every scale that the model can take within the box [m, 3]."""
     sides = [lattice.within(axis, low[i], high[i]) for i, axis in enumerate(AXES)]
     size = math.prod(len(side) for side in sides)

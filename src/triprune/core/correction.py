@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from triprune.core.choice import USED, Bounds, Choice, choose_scale
+from triprune.core.choice import USED, Bounds, Choice, box, choose_scale, lattice_points
 from triprune.core.cost import SmoothCost
 from triprune.core.lattice import Lattice
 from triprune.core.link import Array
 from triprune.core.predictor import Predictor
-from triprune.core.scale import AXES, Scale
+from triprune.core.scale import Scale
 from triprune.errors import BudgetError
 
 _NEAR = 0.15
@@ -67,14 +67,14 @@ def choose_measured(
     Where the attempts end before the choice settles, it is the best scale that was measured.
     """
     measured = {scale: measure(scale) for scale in first}
-    near = _NearBudget(lattice, budget, bounds or {})
+    eligible = lattice_points(lattice, *box(predictor, bounds))
     for _ in range(attempts):
         cost = CorrectedCost(base, measured)
         choice = choose_scale(predictor, budget=budget, cost=cost, bounds=bounds, lattice=lattice)
         wanted: Scale | None = choice.scale
         if choice.scale in measured:
             # Where real costs go in steps, a scale that was thought too dear may still fit.
-            wanted = None if choice.cost >= USED * budget else near.unmeasured(cost)
+            wanted = None if choice.cost >= USED * budget else _nearest(budget, eligible, cost)
         if wanted is None:
             return choice
         measured[wanted] = measure(wanted)
@@ -105,19 +105,9 @@ class _OnlyMeasured:
         return value, np.zeros_like(logs)
 
 
-@dataclass(frozen=True, slots=True)
-class _NearBudget:
-    """The lattice's scales within bounds, in search of those that nearly use the budget."""
-
-    lattice: Lattice
-    budget: float
-    bounds: Bounds
-
-    def unmeasured(self, cost: CorrectedCost) -> Scale | None:
-        """Return the scale whose estimated cost is nearest to the budget and not yet measured."""
-        sides = [self.lattice.within(axis, *self.bounds.get(axis, (0.0, 1.0))) for axis in AXES]
-        points = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 3)
-        gaps = np.abs(cost.log_at(np.log(points))[0] - np.log(self.budget))
-        order = np.argsort(gaps, kind="stable")[: int((gaps <= _NEAR).sum())]
-        scales = (Scale(*(float(x) for x in points[place])) for place in order)
-        return next((scale for scale in scales if scale not in cost.measured), None)
+def _nearest(budget: float, points: Array, cost: CorrectedCost) -> Scale | None:
+    """Return the scale whose estimated cost is nearest to the budget and not yet measured."""
+    gaps = np.abs(cost.log_at(np.log(points))[0] - np.log(budget))
+    order = np.argsort(gaps, kind="stable")[: int((gaps <= _NEAR).sum())]
+    scales = (Scale(*(float(x) for x in points[place])) for place in order)
+    return next((scale for scale in scales if scale not in cost.measured), None)
