@@ -33,10 +33,10 @@ from triprune.errors import InputError, RunStoppedError, TrainingError, Triprune
 from triprune.learning.deadline import Deadline
 from triprune.learning.precision import resolved_precision
 from triprune.learning.recipe import Recipe
+from triprune.learning.turns import Work, drive
 from triprune.network.plan import Plan
 from triprune.run.block_worth import scores_of_blocks
 from triprune.run.case import Case
-from triprune.run.executors.turns import Work, drive
 from triprune.run.opening import open_case
 from triprune.run.spec import RunSpec
 from triprune.run.steps import original_task, task_of

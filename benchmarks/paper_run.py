@@ -25,11 +25,12 @@ from paper_calls import Call, Clock, command_of
 from triprune.core.budget import run_budget
 from triprune.errors import InputError, RunError, RunStoppedError, TripruneError
 from triprune.learning.deadline import Deadline
+from triprune.learning.turns import Work, drive, in_turns
 from triprune.network.profile import profile
 from triprune.run.artifacts import Fitted, Survey
 from triprune.run.baseline import Baseline
 from triprune.run.case import Case
-from triprune.run.executors.turns import Inline, Work, drive, in_turns
+from triprune.run.executors.inline import Inline
 from triprune.run.keys import PREDICTOR, SURVEY
 from triprune.run.opening import open_case
 from triprune.run.pipeline import Pipeline

@@ -9,9 +9,9 @@ import pytest
 from triprune.core.scale import AXES
 from triprune.errors import RunStoppedError
 from triprune.learning.deadline import Deadline
+from triprune.learning.turns import drive
 from triprune.run.case import Case
 from triprune.run.compress import checked_subject
-from triprune.run.executors.turns import drive
 from triprune.run.pipeline import Pipeline
 from triprune.run.store import Store
 from triprune.run.trainer import ImageTrainer

@@ -13,6 +13,7 @@ from triprune.errors import RunStoppedError
 from triprune.learning.checkpoint import read_state
 from triprune.learning.deadline import Deadline
 from triprune.learning.precision import resolved_precision
+from triprune.learning.turns import drive
 from triprune.network.pruning import prune
 from triprune.network.widening import widening_of
 from triprune.places import place
@@ -20,7 +21,6 @@ from triprune.run import widths
 from triprune.run.artifacts import TrainedModel
 from triprune.run.case import Case
 from triprune.run.compress import checked_subject
-from triprune.run.executors.turns import drive
 from triprune.run.pipeline import Pipeline
 from triprune.run.store import Store
 from triprune.run.trainer import ImageTrainer, Task

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,7 @@ class Watcher(Protocol):
         ...
 
 
+@runtime_checkable
 class StepWatcher(Watcher, Protocol):
     """A watcher who also wants to know how far inside an epoch a training is."""
 
@@ -66,7 +67,7 @@ class Watchers:
 
     def __init__(self, watchers: Sequence[Watcher]) -> None:
         self._watchers = tuple(watchers)
-        self._steppers = [watcher for watcher in watchers if hasattr(watcher, "on_step")]
+        self._steppers = [each for each in watchers if isinstance(each, StepWatcher)]
         self._last = 0.0
 
     def on_epoch(self, training: str, record: EpochRecord) -> None:
@@ -84,7 +85,7 @@ class Watchers:
         if self._steppers and time.monotonic() - self._last > 0.2:
             self._last = time.monotonic()
             for watcher in self._steppers:
-                watcher.on_step(training, epoch=epoch, done=done)  # pyright: ignore[reportAttributeAccessIssue]
+                watcher.on_step(training, epoch=epoch, done=done)
 
 
 class PlainLines:

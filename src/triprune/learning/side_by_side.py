@@ -13,6 +13,7 @@ from triprune.errors import InputError
 from triprune.learning.job import Job, Stop, TrainResult
 from triprune.learning.progress import Watcher
 from triprune.learning.training import Training
+from triprune.learning.turns import Work, drive
 
 
 def train_side_by_side(
@@ -20,19 +21,15 @@ def train_side_by_side(
 ) -> list[TrainResult | Exception]:
     """Run ``jobs`` together; return, in their order, each one's result or its error."""
     _require_apart(jobs)
-    outcomes: dict[int, TrainResult | Exception] = {}
-    waiting = {number: Training(job, watchers, stop).run() for number, job in enumerate(jobs)}
-    while waiting:
-        for number, turns in list(waiting.items()):
-            try:
-                next(turns)
-            except StopIteration as end:
-                outcomes[number] = end.value
-                del waiting[number]
-            except Exception as error:
-                outcomes[number] = error
-                del waiting[number]
-    return [outcomes[number] for number in range(len(jobs))]
+    return drive([_outcome(Training(job, watchers, stop)) for job in jobs])
+
+
+def _outcome(training: Training) -> Work[TrainResult | Exception]:
+    """Train to the end, or to an error."""
+    try:
+        return (yield from training.run())
+    except Exception as error:
+        return error
 
 
 def _require_apart(jobs: Sequence[Job]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 import traceback
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -52,6 +52,7 @@ from triprune.learning.ranks import current_ranks
 from triprune.learning.recipe import Recipe
 from triprune.learning.step import Step
 from triprune.learning.teaching import Teaching
+from triprune.learning.turns import Work, drive
 from triprune.places import place
 
 _LOSS_CHECK = 20  # steps between looks at the loss where looking is free (not on a GPU)
@@ -60,12 +61,7 @@ _HOPELESS = 10.0  # times the loss of guessing
 
 def train(job: Job, *, watchers: Sequence[Watcher] = (), stop: Stop | None = None) -> TrainResult:
     """Run ``job`` to its end, or until ``stop`` says so after an epoch."""
-    turns = Training(job, watchers, stop).run()
-    while True:
-        try:
-            next(turns)
-        except StopIteration as end:
-            return end.value
+    return drive([Training(job, watchers, stop).run()])[0]
 
 
 class Training:
@@ -84,7 +80,7 @@ class Training:
         self._history: list[EpochRecord] = []
         self._by_torch: str | None = None
 
-    def run(self) -> Generator[None, None, TrainResult]:
+    def run(self) -> Work[TrainResult]:
         """Train; gives way after every launched step, and at least once an epoch."""
         try:
             result = yield from self._run()
@@ -99,7 +95,7 @@ class Training:
         self._watchers.on_end(self._job.name, note)
         return result
 
-    def _run(self) -> Generator[None, None, TrainResult]:
+    def _run(self) -> Work[TrainResult]:
         saved = self._saved()
         layout = memory_format(self._recipe.layout, self._recipe.precision, self._device)
         model = self._job.model.to(self._device)
@@ -187,7 +183,7 @@ class Training:
 
     def _epoch(
         self, engine: Engine, step: Step, validation: Inputs | None, epoch: int
-    ) -> Generator[None, None, EpochRecord]:
+    ) -> Work[EpochRecord]:
         started = time.perf_counter()
         steps = step.feed.steps
         with on_stream(self._stream):

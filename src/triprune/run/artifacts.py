@@ -162,6 +162,11 @@ class Outcome:
     cost: str = "macs"
     """What the budget is a part of."""
 
+    @property
+    def models(self) -> int:
+        """How many trained models it speaks of."""
+        return sum(len(row.accuracies) for row in self.rows)
+
     def row(self, name: str) -> Judged:
         """Return the line called ``name``."""
         return next(row for row in self.rows if row.name == name)

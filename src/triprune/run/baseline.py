@@ -18,9 +18,9 @@ from triprune.learning.job import Job, TrainResult
 from triprune.learning.progress import Watcher
 from triprune.learning.side_by_side import train_side_by_side
 from triprune.learning.training import Training
+from triprune.learning.turns import Work
 from triprune.learning.weights import save_weights, weights_card
 from triprune.run.differing import difference
-from triprune.run.executors.turns import Work
 from triprune.run.opening import open_parts
 from triprune.run.spec import RunSpec
 from triprune.run.trainer import digest

@@ -67,7 +67,7 @@ def fullest_outcome(store: Store, home: Home) -> Outcome:
             "there is none yet",
             "let the run go on first",
         )
-    return max(outcomes, key=lambda each: sum(len(row.accuracies) for row in each.rows))
+    return max(outcomes, key=lambda each: each.models)
 
 
 def _finished(store: Store, home: Home) -> Finished:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from triprune.core.scale import Axis
 from triprune.learning.progress import Watcher
 from triprune.learning.ranks import current_ranks
+from triprune.learning.turns import Work
 from triprune.run import steps
 from triprune.run.artifacts import Chosen, Outcome, Spends, Survey, TrainedModel
 from triprune.run.asked import Asked
 from triprune.run.case import Case
-from triprune.run.executors.turns import Work
 from triprune.run.feature_maps import FeatureMaps
 from triprune.run.keys import SURVEY, Home, round_key
 from triprune.run.store import Store

@@ -20,8 +20,8 @@ from triprune.run.about import About, making_of
 from triprune.run.artifacts import Chosen, Fitted, Outcome, Spends, Survey, TrainedModel
 from triprune.run.asked import Asked
 from triprune.run.case import Case
+from triprune.run.executors.inline import Executor, Piece
 from triprune.run.executors.opening import open_executor
-from triprune.run.executors.turns import Executor, Piece
 from triprune.run.finished import fullest_outcome
 from triprune.run.keys import PREDICTOR, SAMPLE, SURVEY, Home
 from triprune.run.origin import Origin

@@ -32,7 +32,7 @@ from triprune.run.finished import default_budget
 from triprune.run.keys import BENCHES, PREDICTOR, SURVEY, Home, finals, homes, rounds
 from triprune.run.origin import Origin
 from triprune.run.progress import Status, status
-from triprune.run.shown import comparison, fullness, learning_curve, speed_test
+from triprune.run.shown import comparison, learning_curve, speed_test
 from triprune.run.store import Store
 
 
@@ -136,7 +136,7 @@ class _Folder:
         best: dict[float, Outcome] = {}
         for outcome in self.status.outcomes:
             before = best.get(outcome.budget)
-            if before is None or fullness(outcome) > fullness(before):
+            if before is None or outcome.models > before.models:
                 best[outcome.budget] = outcome
         ordered = sorted(best, key=lambda budget: (budget != self.budget, -budget))
         return tuple(comparison(best[budget]) for budget in ordered)

@@ -6,11 +6,6 @@ from triprune.report.contents import Comparison, LearningCurve, SpeedTest
 from triprune.run.artifacts import Bench, Outcome, TrainedModel
 
 
-def fullness(outcome: Outcome) -> int:
-    """Return how many trained models an outcome speaks of."""
-    return sum(len(row.accuracies) for row in outcome.rows)
-
-
 def comparison(outcome: Outcome) -> Comparison:
     """Return an outcome as a report compares it."""
     device = outcome.latency_device

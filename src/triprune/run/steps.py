@@ -16,6 +16,7 @@ from triprune.core.observation import Observation
 from triprune.core.scale import AXES, Scale
 from triprune.core.schedule import Schedule, schedule
 from triprune.errors import BudgetError
+from triprune.learning.turns import Work
 from triprune.network.hardware import device_name
 from triprune.network.latency import Latency, measure_latency
 from triprune.network.plan import Plan
@@ -27,7 +28,6 @@ from triprune.run.case import Case
 from triprune.run.choosing import Chooser
 from triprune.run.contamination import notes_after, notes_before
 from triprune.run.costing import Meter
-from triprune.run.executors.turns import Work
 from triprune.run.feature_maps import FeatureMaps, feature_maps
 from triprune.run.spec import Settings
 from triprune.run.trainer import ImageTrainer, Task

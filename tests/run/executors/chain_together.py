@@ -8,10 +8,10 @@ from pathlib import Path
 import torch
 
 from triprune.learning.ranks import joined_ranks
+from triprune.learning.turns import drive
 from triprune.run.artifacts import Survey
 from triprune.run.case import Case
 from triprune.run.compress import checked_subject
-from triprune.run.executors.turns import drive
 from triprune.run.pieces import Pieces
 from triprune.run.store import Store
 from triprune.run.trainer import ImageTrainer

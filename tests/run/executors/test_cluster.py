@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from triprune.errors import ClusterError, InputError
-from triprune.run.executors.turns import drive
+from triprune.learning.turns import drive
 from triprune.run.own_training import OwnTraining
 from triprune.run.pieces import Pieces
 

@@ -26,6 +26,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from triprune import __version__
 from triprune.errors import ClusterError, InputError, RunStoppedError, TripruneError
 from triprune.places import RemotePath
+from triprune.run.executors.inline import Piece
 from triprune.run.executors.shares import Resources, Share, share_of
 from triprune.run.executors.travelling import (
     Ears,
@@ -38,7 +39,6 @@ from triprune.run.executors.travelling import (
     modules_of_model_files,
     work,
 )
-from triprune.run.executors.turns import Piece
 from triprune.run.spec import Settings
 
 _LOSSES = 8  # workers that a piece may lose: one that kills its worker must not go round for ever

@@ -7,8 +7,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from triprune.errors import MissingExtraError
+from triprune.run.executors.inline import Executor, Inline, SideBySide
 from triprune.run.executors.travelling import Traveller
-from triprune.run.executors.turns import Executor, Inline, SideBySide
 from triprune.run.spec import Settings
 
 # Ray reads these as it is imported and started: it shall report nothing, and pack no folder.

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Generic
 
+from triprune.learning.turns import Value
 from triprune.run.executors.cluster import Connection
+from triprune.run.executors.inline import Inline, Piece
 from triprune.run.executors.travelling import Listener, Traveller
-from triprune.run.executors.turns import Inline, Piece, Value
 from triprune.run.spec import Settings
 
 

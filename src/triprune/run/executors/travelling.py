@@ -19,7 +19,8 @@ from triprune.errors import ClusterError
 from triprune.learning.models import FILE_MODULE
 from triprune.learning.progress import EpochRecord, Watcher, Watchers
 from triprune.learning.ranks import current_ranks
-from triprune.run.executors.turns import Piece, drive
+from triprune.learning.turns import drive
+from triprune.run.executors.inline import Piece
 from triprune.run.store import Store
 
 if TYPE_CHECKING:

@@ -1,20 +1,14 @@
-"""Owns running pieces of work in this process: one after the other, or in turns side by side.
-
-A piece of work is a generator that gives way after each launched step. Taking turns, several small
-trainings overlap on one GPU; on a CPU the results are the same to the last bit.
-"""
+"""Owns running pieces of work in this process: one after the other, or in turns side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from triprune.errors import RunStoppedError
+from triprune.learning.turns import Value, Work, drive
 
-Value = TypeVar("Value")
 Shared = TypeVar("Shared")
 Taken = TypeVar("Taken", covariant=True)
-Work = Generator[None, None, Value]
 Piece = Callable[[Shared], Work[Value]]
 """Starts a work on what all pieces share; one whose results are stored ends before it gives way."""
 
@@ -53,35 +47,3 @@ class SideBySide(Generic[Shared]):
         """Let the pieces take turns until the last has ended."""
         del training
         return drive([piece(self._shared) for piece in pieces])
-
-
-def drive(works: Sequence[Work[Value]]) -> list[Value]:
-    """Run the works in turns, to their ends."""
-    whole = in_turns(works)
-    while True:
-        try:
-            next(whole)
-        except StopIteration as end:
-            return end.value
-
-
-def in_turns(works: Sequence[Work[Value]]) -> Work[list[Value]]:
-    """Make one work of several: it gives way when each has had its turn."""
-    waiting = dict(enumerate(works))
-    values: dict[int, Value] = {}
-    stopped: RunStoppedError | None = None
-    while waiting:
-        for number, work in list(waiting.items()):
-            try:
-                next(work)
-            except StopIteration as end:
-                values[number] = end.value
-                del waiting[number]
-            except RunStoppedError as error:
-                stopped = error
-                del waiting[number]
-        if waiting:
-            yield
-    if stopped is not None:
-        raise stopped
-    return [values[number] for number in range(len(works))]
