@@ -1,8 +1,12 @@
+import fcntl
 import json
 import os
 import socket
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
+from threading import Timer
 from typing import Any
 
 import fsspec
@@ -88,6 +92,36 @@ def test_a_second_writer_is_refused_by_name(store):
     assert store.worker() is None
     with store.locked():
         pass
+
+
+def test_who_only_asks_for_a_run_is_no_run(store):
+    (store.folder / "lock").touch()
+    with (store.folder / "lock").open() as stream:
+        fcntl.flock(stream, fcntl.LOCK_SH)  # as another who asks has it, for an instant
+        assert store.worker() is None
+        Timer(0.05, fcntl.flock, (stream, fcntl.LOCK_UN)).start()
+        with store.locked():
+            assert store.worker().startswith(f"process {os.getpid()} on ")
+
+
+def test_forked_children_do_not_keep_the_lock_of_a_killed_run(store):
+    script = """if True:
+        import os, sys
+        from triprune.run.locks import locked
+        from triprune.places import place
+        with locked(place(sys.argv[1])):
+            os.fork()
+            os.write(1, b"up\\n")
+            sys.stdin.read()
+    """
+    command = [sys.executable, "-c", script, str(store.folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as run:
+        assert [run.stdout.readline() for _ in "pc"] == [b"up\n", b"up\n"]
+        assert store.worker().startswith(f"process {run.pid} on ")
+        run.kill()
+        run.wait()
+        with store.locked():
+            pass  # the child lives until its input ends
 
 
 def test_what_killed_writers_left_is_swept(store):
