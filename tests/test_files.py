@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 
@@ -25,6 +26,13 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
         write_atomically(path, "new")
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_file_is_written_aside_under_a_name_of_ours(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(os, "fsync", lambda _: seen.append([p.name for p in tmp_path.iterdir()]))
+    write_atomically(tmp_path / "a.txt", "new")
+    assert re.fullmatch(r"\.a\.txt\.\w+\.triprune-part", seen[0][0])
 
 
 def test_an_interruption_leaves_no_temporary_file(tmp_path, monkeypatch):

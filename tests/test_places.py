@@ -1,4 +1,5 @@
 import pickle
+import re
 from pathlib import Path
 
 import fsspec
@@ -46,6 +47,19 @@ def test_what_is_written_is_read_found_and_removed(folder):
 def test_nothing_is_left_beside_a_file_behind_fsspec(tmp_path, behind_fsspec):
     write_atomically(place(f"shared://{tmp_path}") / "deep" / "file", b"x")
     assert [path.name for path in tmp_path.rglob("*")] == ["deep", "file"]
+
+
+def test_a_file_behind_fsspec_is_written_aside_under_a_name_of_ours(
+    tmp_path, behind_fsspec, monkeypatch
+):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(fsspec.get_filesystem_class("shared"), "mv", full)
+    with pytest.raises(InputError, match="No space left"):
+        write_atomically(place(f"shared://{tmp_path}") / "file", b"x")
+    (left,) = tmp_path.iterdir()
+    assert re.fullmatch(r"\.file\.\w+\.triprune-part", left.name)
 
 
 def test_a_whole_folder_is_removed(folder):

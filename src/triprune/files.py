@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar, overload
 
 from triprune.errors import InputError
-from triprune.places import Place, RemotePath
+from triprune.places import UNFINISHED, Place, RemotePath
 
 Where = TypeVar("Where", Path, RemotePath)
 
@@ -31,7 +31,7 @@ def write_atomically(path: str | Place, content: bytes | str) -> Place:
         return path
     path = Path(path)
     try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        descriptor, name = tempfile.mkstemp(UNFINISHED, f".{path.name}.", path.parent)
     except OSError as error:
         raise InputError(
             f"writing {path}", f"its folder does not take files ({error.strerror})", "name another"

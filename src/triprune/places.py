@@ -22,6 +22,8 @@ from triprune.errors import InputError, MissingExtraError
 
 # What is put there appears whole or not at all; elsewhere a file is written aside, then renamed.
 _PUT_WHOLE = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "oci", "memory"}
+# Ends the name of a file that is written aside: only those who were killed leave one behind.
+UNFINISHED = ".triprune-part"
 _URL = re.compile(r"([a-z][a-z0-9+.-]+)://?(.*)", re.DOTALL)
 
 
@@ -92,7 +94,7 @@ class RemotePath:
             if self.protocol in _PUT_WHOLE:
                 self._fs.pipe_file(self._path, data)
                 return
-            aside = self.parent / f".{self.name}.{secrets.token_hex(4)}"
+            aside = self.parent / f".{self.name}.{secrets.token_hex(4)}{UNFINISHED}"
             self._fs.makedirs(self.parent._path, exist_ok=True)
             self._fs.pipe_file(aside._path, data)
             self._fs.mv(aside._path, self._path)

@@ -125,11 +125,25 @@ def test_forked_children_do_not_keep_the_lock_of_a_killed_run(store):
 
 
 def test_what_killed_writers_left_is_swept(store):
-    left = store.folder / "a" / ".thing.json.x1y2"
+    left = store.folder / "a" / ".thing.json.x1y2.triprune-part"
     left.write_text("half")
+    others = [store.folder / name for name in (".eslintrc.local.js", ".cache.v1.2")]
+    others[0].write_text("the user's own")
+    for folder in (others[1], store.folder / ".folder.x1y2.triprune-part"):
+        folder.mkdir()
     with store.locked():
         assert not left.exists()
     assert store.has("a/thing")
+    assert all(path.exists() for path in others)
+
+
+def test_what_killed_writers_left_is_swept_behind_fsspec(tmp_path, behind_fsspec):
+    left = tmp_path / "a" / ".thing.json.x1y2.triprune-part"
+    left.parent.mkdir()
+    left.write_text("half")
+    (tmp_path / ".eslintrc.local.js").write_text("the user's own")
+    Store(f"shared://{tmp_path}").recall_workers()
+    assert {path.name for path in tmp_path.rglob("*")} == {"a", ".eslintrc.local.js"}
 
 
 def test_changed_facts_are_refused_by_name(tmp_path):
@@ -217,7 +231,7 @@ def test_workers_must_see_the_folder(store, remote, tmp_path):
     later = store.for_workers()
     with pytest.raises(RunError, match="another run has it"):
         seen.write("c", Thing(0.2, torch.ones(1)))
-    left = store.folder / ".b.json.x1y2"
+    left = store.folder / ".b.json.x1y2.triprune-part"
     left.write_text("half")
     later.recall_workers()
     assert not left.exists()

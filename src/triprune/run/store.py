@@ -22,7 +22,7 @@ from torch import Tensor
 
 from triprune.errors import ArtifactError, InputError, RunChangedError, RunError
 from triprune.files import write_atomically
-from triprune.places import Place, RemotePath, files_in, place
+from triprune.places import UNFINISHED, Place, RemotePath, files_in, place
 from triprune.run.differing import difference
 from triprune.run.locks import locked, worker_on
 from triprune.run.sealing import opened, packed_tensors, sealed
@@ -202,9 +202,10 @@ class Store:
         return self.folder / f"{key}.json"
 
     def _sweep(self) -> None:
-        """Remove what killed writers left: half a file under a hidden name."""
-        for path in self.folder.rglob(".*.*.*"):
-            path.unlink(missing_ok=True)
+        """Remove what killed writers left: half a file under a name that nobody else gives."""
+        for path in self.folder.rglob(f".*{UNFINISHED}"):
+            if path.is_file():
+                path.unlink(missing_ok=True)
 
 
 def _make_folder(folder: Place) -> None:
