@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from triprune.errors import ArtifactError, InputError, RunChangedError, RunError, RunLockedError
+from triprune.files import write_atomically
 from triprune.run.store import Store
 
 
@@ -144,6 +145,20 @@ def test_what_killed_writers_left_is_swept_behind_fsspec(tmp_path, behind_fsspec
     (tmp_path / ".eslintrc.local.js").write_text("the user's own")
     Store(f"shared://{tmp_path}").recall_workers()
     assert {path.name for path in tmp_path.rglob("*")} == {"a", ".eslintrc.local.js"}
+
+
+@pytest.mark.parametrize("where", ["store", "remote"])
+def test_a_checkpoint_that_a_killed_writer_left_is_not_under_way(where, request):
+    store = request.getfixturevalue(where)
+    for key in ("chains/depth-1", "chains/depth-2"):
+        write_atomically(store.checkpoint(key), b"an epoch")
+    left = store.checkpoint("chains/depth-1").read_bytes()
+    store.write("chains/depth-1", Thing(0.1, torch.ones(1)))
+    write_atomically(store.checkpoint("chains/depth-1"), left)
+    assert store.under_way() == ("chains-depth-2",)
+    with store.locked():
+        assert not store.checkpoint("chains/depth-1").exists()
+        assert store.under_way() == ("chains-depth-2",)
 
 
 def test_changed_facts_are_refused_by_name(tmp_path):

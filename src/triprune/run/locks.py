@@ -1,8 +1,8 @@
 """Owns the lock on a run folder: one run at a time; refuses a second by the name of the first.
 
-On a local folder the lock goes with its process: a run has it alone, who asks for the run shares it
-for an instant, and forked children let go of it. An object store has no such lock: there a run leaves
-a sign of life every few seconds, and is taken for dead when the last one is old.
+On a local folder the lock goes with its process: a run has it alone, who asks for the run shares
+it for an instant, and forked children let go of it. An object store has no such lock: there a run
+leaves a sign of life every few seconds, and is taken for dead when the last one is old.
 """
 
 from __future__ import annotations

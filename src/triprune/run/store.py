@@ -14,6 +14,7 @@ import shutil
 import socket
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from safetensors.torch import load as parse_tensors
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _FACTS = "run"
 _TOKEN = "token"
+_UNDER_WAY = "under-way"
 
 
 class Artifact(Protocol):
@@ -105,14 +107,12 @@ class Store:
 
     def checkpoint(self, key: str) -> Place:
         """Return where the training that leads to an artifact keeps its last epoch."""
-        folder = self.folder / "under-way"
-        _make_folder(folder)
-        return folder / f"{key.replace('/', '-')}.safetensors"
+        _make_folder(self.folder / _UNDER_WAY)
+        return self._checkpoint(_flat(key))
 
     def under_way(self) -> tuple[str, ...]:
-        """Return the names of the trainings that have saved an epoch."""
-        found = files_in(self.folder, "under-way/*.safetensors")
-        return tuple(name.split("/")[-1].removesuffix(".safetensors") for name in found)
+        """Return the names of the trainings that have saved an epoch and are not finished."""
+        return tuple(sorted(self._checkpoints() - self._finished()))
 
     def for_workers(self) -> Store:
         """Return the folder as workers elsewhere must see it: with a token in it, new each time.
@@ -131,7 +131,7 @@ class Store:
 
     def trainers_home(self) -> Place:
         """Return where Ray's trainer may keep a mark of its own; nothing of ours is there."""
-        return self.folder / "under-way" / "ray"
+        return self.folder / _UNDER_WAY / "ray"
 
     def recall_workers(self) -> None:
         """Take away the token, and what lost workers and Ray's trainer left."""
@@ -201,11 +201,27 @@ class Store:
     def _json(self, key: str) -> Place:
         return self.folder / f"{key}.json"
 
+    def _checkpoint(self, name: str) -> Place:
+        return self.folder / _UNDER_WAY / f"{name}.safetensors"
+
+    def _checkpoints(self) -> set[str]:
+        found = files_in(self.folder, f"{_UNDER_WAY}/*.safetensors")
+        return {PurePosixPath(name).stem for name in found}
+
+    def _finished(self) -> set[str]:
+        return {_flat(key) for key in self.keys("*/*")}
+
     def _sweep(self) -> None:
-        """Remove what killed writers left: half a file under a name that nobody else gives."""
+        """Remove what killed writers left: half a file, and checkpoints of finished trainings."""
+        for name in self._checkpoints() & self._finished():
+            self._checkpoint(name).unlink(missing_ok=True)
         for path in self.folder.rglob(f".*{UNFINISHED}"):
             if path.is_file():
                 path.unlink(missing_ok=True)
+
+
+def _flat(key: str) -> str:
+    return key.replace("/", "-")
 
 
 def _make_folder(folder: Place) -> None:
