@@ -6,7 +6,7 @@ import fsspec
 import pytest
 
 from triprune.errors import InputError, MissingExtraError
-from triprune.files import write_atomically
+from triprune.files import copy_files, write_atomically
 from triprune.places import RemotePath, files_in, place
 
 
@@ -60,6 +60,36 @@ def test_a_file_behind_fsspec_is_written_aside_under_a_name_of_ours(
         write_atomically(place(f"shared://{tmp_path}") / "file", b"x")
     (left,) = tmp_path.iterdir()
     assert re.fullmatch(r"\.file\.\w+\.triprune-part", left.name)
+
+
+def test_a_copy_that_is_cut_short_lacks_the_file_that_vouches_for_it(folder, tmp_path, monkeypatch):
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("plan", "weights", "about"):
+        (source / name).write_text(f"new {name}")
+    target = folder / "target"
+    if isinstance(target, Path):
+        target.mkdir()
+    for name in ("plan", "weights"):
+        write_atomically(target / name, "old")
+    kind = Path if isinstance(target, Path) else RemotePath
+    step = "replace" if kind is Path else "write_whole"
+    whole, arrived = getattr(kind, step), []
+
+    def cut_short(path, content):
+        if len(arrived) == 2:
+            raise SystemExit
+        arrived.append(whole(path, content))
+
+    monkeypatch.setattr(kind, step, cut_short)
+    with pytest.raises(SystemExit):
+        copy_files(source, target, last="plan")
+    monkeypatch.undo()
+    assert files_in(target, "*") == ["about", "weights"]
+    copy_files(source, target, last="plan")
+    assert {name: (target / name).read_text() for name in files_in(target, "*")} == {
+        name: f"new {name}" for name in ("about", "plan", "weights")
+    }
 
 
 def test_a_whole_folder_is_removed(folder):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import subprocess
+from pathlib import Path
 
 import pytest
 import torch
@@ -109,6 +111,45 @@ def test_saving_over_a_folder_replaces_it(pruned, folder):
     other = plan.apply(build())
     triprune.save(other, plan, folder)
     assert torch.equal(triprune.load(folder, build=build).conv1.weight, other.conv1.weight)
+
+
+@pytest.mark.parametrize("moves", [0, 1, 2])
+def test_saving_over_a_folder_that_is_killed_leaves_no_mixture(pruned, folder, moves, monkeypatch):
+    model, plan = triprune.prune(build(), Scale(width=0.7), example_input=X)
+    move, left = Path.replace, [moves]
+
+    def killed(path, target):
+        left[0] -= 1
+        if left[0] < 0:
+            raise SystemExit
+        return move(path, target)
+
+    monkeypatch.setattr(Path, "replace", killed)
+    with pytest.raises(SystemExit):
+        triprune.save(model, plan, folder)
+    monkeypatch.undo()
+    told = r"plan\.json: there is no such file.*if saving was cut short, save the model again"
+    with pytest.raises(FileFormatError, match=told):
+        triprune.load(folder, build=build)
+    triprune.save(model, plan, folder)
+    assert torch.equal(triprune.load(folder, build=build).conv1.weight, model.conv1.weight)
+
+
+@pytest.mark.parametrize("writes", [0, 1, 2])
+def test_a_disk_that_is_full_leaves_the_model_that_was_there(pruned, folder, writes, monkeypatch):
+    model, plan = triprune.prune(build(), Scale(width=0.7), example_input=X)
+    left = [writes]
+
+    def full(descriptor):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match="nothing was changed"):
+        triprune.save(model, plan, folder)
+    monkeypatch.undo()
+    assert torch.equal(triprune.load(folder, build=build).conv1.weight, pruned[0].conv1.weight)
 
 
 def test_saving_finds_a_builder_that_does_not_fit(pruned, tmp_path):

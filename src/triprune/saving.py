@@ -30,7 +30,7 @@ from triprune.errors import (
     TruncatedFileError,
     WeightsError,
 )
-from triprune.files import write_atomically
+from triprune.files import write_together
 from triprune.network.plan import Plan
 from triprune.network.reading import LONGEST_TEXT
 from triprune.network.running import all_finite, run_example
@@ -55,6 +55,8 @@ def save(
     Every tensor must come back bit by bit, and on a picture of noise the model that was read must
     answer exactly as ``model`` does. With ``build``, which makes the original, the plan is
     replayed for this as ``load`` will; without it, the tensors are put into a copy of ``model``.
+    A model that was in ``folder`` stays until the new one is on the disk; then its plan goes first,
+    so that a folder that has a plan is complete.
     """
     folder = Path(folder)
     tensors = _plain_tensors(model, folder)
@@ -64,12 +66,9 @@ def save(
         raise InputError(
             f"saving to {folder}", f"it cannot be made a folder ({error.strerror})", "name another"
         ) from error
-    # The plan last: a folder that has one is complete.
     packed, text = pack_tensors(tensors), plan.to_json()
     sums = listed_sums({WEIGHTS_FILE: packed, PLAN_FILE: text.encode()})
-    write_atomically(folder / WEIGHTS_FILE, packed)
-    write_atomically(folder / SUMS_FILE, sums)
-    write_atomically(folder / PLAN_FILE, text)
+    write_together(folder, {WEIGHTS_FILE: packed, SUMS_FILE: sums, PLAN_FILE: text})
     loaded = _fill(_blank(model), folder) if build is None else load(folder, build=build)
     _compare(model, loaded, plan, folder)
     return folder
@@ -143,7 +142,11 @@ def _read_file(path: Path, longest: int) -> bytes:
     asked = f"reading {path}"
     try:
         if not path.is_file():
-            raise FileFormatError(asked, "there is no such file", "name a folder that save() wrote")
+            raise FileFormatError(
+                asked,
+                "there is no such file",
+                "name a folder that save() wrote; if saving was cut short, save the model again",
+            )
         with path.open("rb") as stream:
             data = stream.read(longest + 1)
     except OSError as error:

@@ -17,7 +17,7 @@ from triprune.run.about import About
 from triprune.run.artifacts import Chosen, Outcome, TrainedModel
 from triprune.run.card import write_card
 from triprune.run.steps import restore
-from triprune.saving import save
+from triprune.saving import PLAN_FILE, save
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +65,7 @@ class Result:
         if not isinstance(folder, RemotePath):
             return self.save(folder)
         with tempfile.TemporaryDirectory(prefix="triprune-") as near:
-            return copy_files(self.save(near), folder)
+            return copy_files(self.save(near), folder, last=PLAN_FILE)
 
     def save(self, folder: str | Path) -> Path:
         """Write plan, weights and a model card to ``folder``; ``triprune.load`` reads them."""
