@@ -8,11 +8,12 @@ import torch
 
 from triprune.core.measured import Timed, times_faster
 from triprune.core.scale import AXES
-from triprune.errors import InputError, RunError
+from triprune.errors import InputError, RunError, RunLockedError
 from triprune.network.peak_memory import peak_growth
 from triprune.run.artifacts import Bench
-from triprune.run.benching import BenchOrder, Contestant, bench
+from triprune.run.benching import BenchOrder, Contestant, bench, bench_folder
 from triprune.run.keys import bench_key
+from triprune.run.shipping import Wanted
 from triprune.run.store import Store
 
 
@@ -46,6 +47,17 @@ def test_a_run_is_timed_and_keeps_the_result(triprune, real_run, constructor, tm
     ]
     assert {row.budget for row in stored.rows} == {1.0, 0.5}
     assert all(0 < row.lower_ms <= row.median_ms <= row.upper_ms for row in stored.rows)
+
+
+def test_a_run_that_works_is_found_before_anything_is_timed(tmp_path, monkeypatch):
+    def timed(*_):
+        raise AssertionError
+
+    monkeypatch.setattr("triprune.run.benching.contestants_of", timed)
+    store = Store(tmp_path)
+    store.begin({})
+    with store.locked(), pytest.raises(RunLockedError, match=r"is working on it\. wait for it"):
+        bench_folder(tmp_path, Wanted(), BenchOrder())
 
 
 def test_a_saved_model_is_timed_in_onnx_runtime(triprune, real_run, constructor, tmp_path):

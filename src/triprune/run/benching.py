@@ -75,11 +75,12 @@ class Contestant:
 def bench_folder(folder: str | Place, wanted: Wanted, order: BenchOrder) -> Bench:
     """Time the models in ``folder``; a run folder keeps the result, a saved model's does not."""
     folder = place(folder)
-    found = bench(contestants_of(folder, wanted), order)
-    if is_run(folder):
-        store = Store(folder)
-        with store.locked():
-            store.write(bench_key(found), found)
+    if not is_run(folder):
+        return bench(contestants_of(folder, wanted), order)
+    store = Store(folder)
+    with store.locked():  # first: where a run works, nothing is timed in vain
+        found = bench(contestants_of(folder, wanted), order)
+        store.write(bench_key(found), found)
     return found
 
 

@@ -2,7 +2,7 @@
 
 An artifact is a JSON file, with a safetensors file beside it where it has tensors. Tensors are
 written first: where the JSON is, the artifact is complete. Finished artifacts *are* the state of
-a run; nothing is ever overwritten.
+a run: none is ever overwritten but a bench, which is measured anew.
 """
 
 from __future__ import annotations
