@@ -110,7 +110,7 @@ class Pipeline:
 
         An axis alone that is the joint choice is trained as that.
         """
-        lent, home, seeds = _spent_alone(chosen), Home.of(budget), self.asked(budget).each_seed
+        lent, home, seeds = _same_as_joint(chosen), Home.of(budget), self.asked(budget).each_seed
         return {
             home.final(spends, seed): partial(
                 Pieces.final, known=known, chosen=each, budget=budget, seed=seed
@@ -123,7 +123,7 @@ class Pipeline:
     def _lend(self, chosen: Mapping[Spends, Chosen], budget: float) -> None:
         """Store the joint choice's final models as those of an axis that is the same."""
         home = Home.of(budget)
-        for axis in _spent_alone(chosen):
+        for axis in _same_as_joint(chosen):
             for seed in self.asked(budget).each_seed:
                 final = partial(self.store.read, home.final("joint", seed), TrainedModel)
                 self.store.once(home.final(axis, seed), TrainedModel, final)
@@ -193,7 +193,7 @@ class Pipeline:
         return About.of(making, kept, outcome, input_size=subject.input_size)
 
 
-def _spent_alone(chosen: Mapping[Spends, Chosen]) -> list[Spends]:
+def _same_as_joint(chosen: Mapping[Spends, Chosen]) -> list[Spends]:
     """Return the axis that the joint choice spends all of the budget on, if that is one of them."""
     joint = chosen["joint"].choice
     assert joint is not None
