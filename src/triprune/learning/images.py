@@ -131,8 +131,8 @@ class ImageStream(Protocol):
 class SealedTest:
     """The test split, closed: ``evaluate_final`` alone opens it (a test of the source holds this).
 
-    It has a length, a hash and a count of its openings, and nothing else, so that a training or a
-    choice handed the test split by mistake fails at once.
+    It has a length, a hash, notes and a count of its openings, and nothing else, so that a training
+    or a choice handed the test split by mistake fails at once.
     """
 
     __slots__ = ("__images", "__openings")
@@ -149,6 +149,11 @@ class SealedTest:
         """How often it was opened so far: a run's record can show that it was the last step."""
         return self.__openings
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a result must say about these images, such as unreadable ones."""
+        return () if isinstance(self.__images, ImageSet) else self.__images.notes
+
     def digest(self) -> str:
         """Return a hash that tells the images from others and shows none of them."""
         return self.__images.digest()
@@ -164,7 +169,8 @@ class Splits:
     """What a run sees: ``validation`` is held out of the training data, ``test`` stays sealed.
 
     ``left_out`` names the images that could not be read, with the reason, where that was allowed;
-    ``notes`` are for the result: what was cut otherwise than a reader would expect.
+    ``notes`` are for the result: that such were left out, and what was cut otherwise than a reader
+    would expect.
     """
 
     train: ImageSet | ImageStream
@@ -172,6 +178,13 @@ class Splits:
     test: SealedTest
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def replaced(self) -> tuple[str, ...]:
+        """What streams say so far of images that broke and were replaced by others."""
+        parts = self.train, self.validation, self.test
+        streams = [part for part in parts if not isinstance(part, ImageSet)]
+        return tuple(note for stream in streams for note in stream.notes)
 
 
 def described(images: ImageSet | ImageStream) -> str:

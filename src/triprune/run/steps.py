@@ -30,7 +30,7 @@ from triprune.run.contamination import notes_after, notes_before
 from triprune.run.costing import Meter
 from triprune.run.feature_maps import FeatureMaps, feature_maps
 from triprune.run.spec import Settings
-from triprune.run.trainer import ImageTrainer, Task
+from triprune.run.trainer import ImageTrainer, Task, Trainer
 
 
 def survey(case: Case) -> Survey:
@@ -52,6 +52,7 @@ def survey(case: Case) -> Survey:
     told = tuple(f"{axis} is left out: {why}" for axis, why in left_out.items() if why)
     accuracy = case.trainer.validate(original_task(case))
     told += notes_before(case.trainer, case.spec, subject.model, accuracy)
+    told += _replaced_images(case.trainer)
     return replace(
         known,
         accuracy=accuracy,
@@ -162,6 +163,8 @@ def measure(
         *notes,
         *flattered,
         *(n for each in finals.values() for n in each[0].plan.notes),
+        *(n for each in finals.values() for trained in each for n in trained.notes),
+        *_replaced_images(case.trainer),
     ]
     if case.settings.cost == "latency":
         told.append(_timing_note(timed, budget))
@@ -174,6 +177,11 @@ def measure(
         paper_epochs=_epochs(case, known, finals, case.settings.paper_epochs),
         notes=tuple(dict.fromkeys(told)),
     )
+
+
+def _replaced_images(trainer: Trainer) -> tuple[str, ...]:
+    """Return what is to be said of images that broke while they were read."""
+    return trainer.splits.replaced if isinstance(trainer, ImageTrainer) else ()
 
 
 def _timing_note(timed: Mapping[str, Latency], budget: float) -> str:
@@ -230,7 +238,7 @@ def _trained(case: Case, task: Task, plan: Plan) -> Work[TrainedModel]:
     tensors = {name: tensor.detach().cpu() for name, tensor in task.model.state_dict().items()}
     epochs = case.trainer.epochs(task.final)
     history = tuple(Epoch(e.loss, e.train_accuracy, e.accuracy, e.rate) for e in tuned.history)
-    return TrainedModel(plan, tensors, tuned.accuracy, macs, params, epochs, history)
+    return TrainedModel(plan, tensors, tuned.accuracy, macs, params, epochs, history, tuned.notes)
 
 
 def original_task(case: Case) -> Task:

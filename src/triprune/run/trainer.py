@@ -55,10 +55,14 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What came of a fine-tuning: the validation score, and every epoch where they are known."""
+    """What came of a fine-tuning: the validation score, and every epoch where they are known.
+
+    ``notes`` are for the result of the run, such as images that could not be read.
+    """
 
     accuracy: float
     history: tuple[EpochRecord, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Trainer(Protocol):
@@ -166,7 +170,7 @@ class ImageTrainer:
         assert result.accuracy is not None
         if wider is not None:
             task.model.load_state_dict(wider.narrowed(model.state_dict()))
-        return Tuned(result.accuracy, result.history)
+        return Tuned(result.accuracy, result.history, result.notes)
 
     def validate(self, task: Task) -> float:
         """Return top-1 accuracy on the validation images."""
