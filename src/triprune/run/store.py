@@ -35,7 +35,7 @@ _FACTS = "run"
 _TOKEN = "token"
 _UNDER_WAY = "under-way"
 # What runs begun by earlier versions did not note: they go on without it.
-_NOTED_LATER = frozenset({"test_images", "image_files"})
+_NOTED_LATER = frozenset({"test_images", "image_files", "input_size", "final_evaluate"})
 
 
 class Artifact(Protocol):

@@ -39,7 +39,7 @@ class Subject:
         round_to: int = 1,
     ) -> None:
         self.model = working_copy(model).cpu()
-        self.input_size = input_size
+        self.input_size = _square(input_size)
         self.round_to = round_to
         self._importance: Importance = importance
         self.example = example_input(self.model, input_size)
@@ -175,6 +175,18 @@ class Subject:
             except InputError:
                 low = middle + 1
         return high
+
+
+def _square(input_size: tuple[int, ...]) -> tuple[int, int, int]:
+    """Return the size of a square image; a run names a resolution by one side."""
+    if len(input_size) != 3 or input_size[1] != input_size[2]:
+        raise InputError(
+            f"a run on inputs of {'×'.join(map(str, input_size))}",
+            "they are no square images, and a run's resolution is the side of a square",
+            "give the input_size of square ones, as (3, 512, 512), and train and score on those",
+        )
+    channels, side, _ = input_size
+    return channels, side, side
 
 
 def _bytes(tensor: torch.Tensor) -> bytes:
