@@ -40,7 +40,7 @@ def survey(case: Case) -> Survey:
     stiff = subject.fixed_width()
     lattice = subject.lattice(blocks, fixed_width=bool(stiff))
     scores = scores_of_blocks(case, blocks)
-    macs, params = subject.cost_of(subject.model, subject.resolution_px)
+    macs, params = subject.whole_cost
     known = Survey(0.0, macs, params, lattice, paper_cost, scores)
     meter = case.meter(scores)
     _require_reachable(meter, lattice, case.settings)

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -138,6 +139,11 @@ class Subject:
                 self._cut.popitem(last=False)
         return self._cut[key], max(1, int(self.resolution_px * scale.resolution + 0.5))
 
+    @cached_property
+    def whole_cost(self) -> tuple[int, int]:
+        """Macs and params of the original."""
+        return self.cost_of(self.model, self.resolution_px)
+
     def cost_of(self, model: nn.Module, resolution_px: int) -> tuple[int, int]:
         """Return macs and params of ``model`` at ``resolution_px``."""
         counted = profile(model, (self.input_size[0], resolution_px, resolution_px))
@@ -149,7 +155,7 @@ class Subject:
         The channels of a dense layer go from all that follows it, too, so those models are built;
         not where it is the only block, as no model keeps none.
         """
-        whole = self.cost_of(self.model, self.resolution_px)
+        whole = self.whole_cost
         freed: dict[str, tuple[int, int]] = {}
         for block in blocks:
             freed[block.name] = block.macs, block.params
