@@ -1,11 +1,14 @@
 """What the observations hardly support is said, and nothing is said of what they support."""
 
+import re
+
 import numpy as np
 import pytest
 
 from triprune.core.choice import choose_scale
 from triprune.core.doubting import doubts, is_guess
 from triprune.core.fitting import fit_predictor
+from triprune.core.lattice import Lattice
 from triprune.core.observation import Observation
 from triprune.core.scale import AXES, Scale
 
@@ -56,3 +59,23 @@ def test_too_few_observations_are_called_a_guess():
     scores = fit_predictor([Observation(Scale(), -3.0), Observation(Scale(depth=0.5), -4.0)])
     (note,) = told(scores, budget=0.7)
     assert "do not say how far off the prediction may be" in note
+
+
+def test_a_cheaper_scale_that_is_clearly_better_is_told():
+    scales = [Scale(), *(Scale.along(axis, x) for axis in AXES for x in (0.9, 0.8, 0.7, 0.6, 0.5))]
+    known = fit_predictor(
+        [Observation(s, 0.9 - 0.5 * (1 / s.width - 1) - 0.01 * (1 / s.depth - 1)) for s in scales],
+        degree=3,
+    )
+    # By a fifth fewer blocks than the budget allows, or by the widths that use it.
+    lattice = Lattice(blocks=4, channels=10, resolution_px=1)
+    choice = choose_scale(known, budget=0.81, lattice=lattice)
+    assert tuple(choice.scale) == (1.0, 0.9, 1.0)
+    assert choice.cheaper == pytest.approx((0.75, 0.8967), abs=1e-3)
+    (told,) = doubts(known, choice)
+    assert re.fullmatch(
+        r"less is forecast to be more: 89\.\d\d% at 75\.0%, where 81\.0% have 84\.\d\d%; "
+        "ask for that budget",
+        told,
+    )
+    assert choose_scale(known, budget=0.75, lattice=lattice).cheaper is None

@@ -178,7 +178,7 @@ def _as_values(source: _Source, quotes: tuple[Quote, ...]) -> dict[str, Any]:
 def _print(source: _Source, quotes: tuple[Quote, ...]) -> None:
     from rich.console import Console
 
-    from triprune.core.doubting import extrapolations, guess_note, is_guess
+    from triprune.core.doubting import extrapolations, guess_note, is_guess, passed_over
 
     console, found, predictor = Console(markup=False), source.found, source.quoter.predictor
     write = _percentage if found.are_fractions else _score
@@ -190,8 +190,11 @@ def _print(source: _Source, quotes: tuple[Quote, ...]) -> None:
         highlight=False,
     )
     console.print(_table(quotes, write))
-    for told in extrapolations(predictor, *(item.choice for item in quotes)):
+    choices = [item.choice for item in quotes]
+    for told in extrapolations(predictor, *choices):
         console.print(f"* {told}", highlight=False)
+    for told in passed_over(predictor, *choices):
+        console.print(f"note: {told}", highlight=False)
     if source.cost_error is not None and any(item not in source.chosen for item in quotes):
         console.print(
             f"{source.noun} are estimated unless the run chose the scale: off by at most "

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,8 +23,7 @@ _LEAST = 1e-3
 """Nobody keeps less than a thousandth of an axis."""
 
 USED = 0.97
-"""A lattice point should use at least this part of the budget, where there is one that does, unless
-a cheaper one is forecast to be better by more than the predictor is off (docs/adr/0112)."""
+"""A lattice point should use at least this part of the budget, where there is one that does."""
 
 Bounds = Mapping[Axis, tuple[float, float]]
 
@@ -35,6 +34,8 @@ class Choice:
 
     ``binding`` names the axes that stopped at a bound, ``extrapolated`` those that went beyond
     what was observed. ``residual`` is the distance from an exact KKT point (None on a lattice).
+    ``cheaper`` are cost and predicted accuracy of a scale that is forecast to be better by more
+    than the predictor is off, and was passed over for using too little of the budget.
     """
 
     scale: Scale
@@ -44,6 +45,7 @@ class Choice:
     binding: tuple[Axis, ...]
     extrapolated: tuple[Axis, ...] = ()
     residual: float | None = None
+    cheaper: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,9 @@ def choose_scale(
     _check_kinds(cost, lattice)
     low, high = box(predictor, bounds)
     if lattice is not None:
-        point = _best_on_lattice(predictor, remaining, cost, lattice_points(lattice, low, high))
-        return _choice(predictor, point, cost, low=low, high=high)
+        points = lattice_points(lattice, low, high)
+        best, cheaper = _best_on_lattice(predictor, remaining, cost, points)
+        return replace(_choice(predictor, best, cost, low=low, high=high), cheaper=cheaper)
     lowest, highest = np.exp(log_cost(cost, np.log(np.stack([low, high]))))
     if remaining < lowest * (1.0 - 1e-12):
         raise _unreachable(budget, float(lowest))
@@ -166,19 +169,28 @@ def lattice_points(lattice: Lattice, low: Array, high: Array) -> Array:
     return np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 3)
 
 
-def _best_on_lattice(predictor: Predictor, remaining: float, cost: Cost, points: Array) -> Array:
+def _best_on_lattice(
+    predictor: Predictor, remaining: float, cost: Cost, points: Array
+) -> tuple[Array, tuple[float, float] | None]:
+    """Return the best point that uses the budget, and what a clearly better cheaper one has."""
     costs = np.exp(log_cost(cost, np.log(points)))
     within = costs <= remaining * (1.0 + 1e-12)
     if not within.any():
         raise _unreachable(remaining, float(costs.min()))
     # From the end, where most is kept: an axis that neither costs nor gains anything stays whole.
     allowed = np.flatnonzero(within)[::-1]
-    accuracies = predictor.accuracies(points[allowed])
-    used = costs[allowed] >= USED * remaining
-    best = accuracies.max()
-    if used.any() and best - accuracies[used].max() <= (predictor.leave_one_out or 0.0):
-        best, allowed, accuracies = accuracies[used].max(), allowed[used], accuracies[used]
-    return points[allowed[int(np.argmax(accuracies))]]
+    points, costs, accuracies = (
+        points[allowed],
+        costs[allowed],
+        predictor.accuracies(points[allowed]),
+    )
+    used = costs >= USED * remaining
+    top = int(np.argmax(accuracies))
+    if not used.any() or used[top]:
+        return points[top], None
+    best = int(np.argmax(np.where(used, accuracies, -np.inf)))
+    clearly = accuracies[top] - accuracies[best] > (predictor.leave_one_out or 0.0)
+    return points[best], (float(costs[top]), float(accuracies[top])) if clearly else None
 
 
 def _unreachable(budget: float | str, smallest: float) -> BudgetError:

@@ -14,9 +14,26 @@ _WIDE = 0.2
 
 
 def doubts(predictor: Predictor, *choices: Choice) -> tuple[str, ...]:
-    """Say where choices lie beyond what was observed, and where the predictor hardly knows."""
+    """Say where choices lie beyond what was observed, and where the predictor hardly knows.
+
+    And of those that it knows, which pass over a better one that uses too little of the budget.
+    """
     guess = [guess_note(predictor, each) for each in choices if is_guess(predictor, each)][:1]
-    return *extrapolations(predictor, *choices), *guess
+    return *extrapolations(predictor, *choices), *guess, *passed_over(predictor, *choices)
+
+
+def passed_over(predictor: Predictor, *choices: Choice) -> tuple[str, ...]:
+    """Name the smaller budgets that buy a scale that is forecast to be clearly better."""
+    told: dict[str, None] = {}
+    for each in choices:
+        if each.cheaper is not None and not is_guess(predictor, each):
+            cost, score = each.cheaper
+            write = "{:.2%}" if _is_fraction(predictor, each) else "{:.4g}"
+            told[
+                f"less is forecast to be more: {write.format(score)} at {cost:.1%}, where "
+                f"{each.cost:.1%} have {write.format(each.predicted_accuracy)}; ask for that budget"
+            ] = None
+    return tuple(told)
 
 
 def extrapolations(predictor: Predictor, *choices: Choice) -> tuple[str, ...]:

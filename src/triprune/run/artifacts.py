@@ -154,6 +154,8 @@ class Chosen:
 def _choice(told: dict[str, Any]) -> Choice:
     lists = {name: tuple(told[name]) for name in ("interval", "binding", "extrapolated")}
     given: dict[str, Any] = {**told, **lists, "scale": Scale(**told["scale"])}
+    if told.get("cheaper") is not None:
+        given["cheaper"] = tuple(told["cheaper"])
     return Choice(**given)
 
 
