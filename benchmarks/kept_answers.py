@@ -14,7 +14,6 @@ from torch import nn
 from triprune.learning.images import ImageSet
 from triprune.learning.recipe import Recipe
 from triprune.learning.teaching import Answers, Memory
-from triprune.run.trainer import digest
 
 
 class KeptMemory(Memory):
@@ -45,7 +44,7 @@ def name_of(teacher: nn.Module, images: ImageSet, recipe: Recipe) -> str:
     Other code may give other answers: empty the folder when it changes.
     """
     asked = recipe.augment, recipe.padding, recipe.precision, recipe.layout, recipe.kernels
-    found = hashlib.sha256(json.dumps([digest(images), *asked, repr(teacher)]).encode())
+    found = hashlib.sha256(json.dumps([images.digest(), *asked, repr(teacher)]).encode())
     for name, tensor in teacher.state_dict().items():
         found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         numbers = tensor.detach().cpu().contiguous().reshape(-1)

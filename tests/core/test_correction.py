@@ -40,8 +40,13 @@ def test_the_measured_cost_meets_the_budget(budget):
         seen.append(scale)
         return bent(scale)
 
-    choice = choose_measured(predictor(), measure, budget=budget, base=paper_cost, lattice=LATTICE)
-    assert 0.97 * budget <= bent(choice.scale) <= budget
+    known = predictor()
+    choice = choose_measured(known, measure, budget=budget, base=paper_cost, lattice=LATTICE)
+    assert bent(choice.scale) <= budget
+    used = [known(scale) for scale in seen if 0.97 * budget <= bent(scale) <= budget]
+    cheaper = bent(choice.scale) < 0.97 * budget
+    assert used
+    assert choice.predicted_accuracy >= max(used) + (known.leave_one_out if cheaper else 0.0)
     assert choice.cost == pytest.approx(bent(choice.scale))
     assert len(seen) == len(set(seen)) < 40
 

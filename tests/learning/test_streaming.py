@@ -129,6 +129,9 @@ def test_faults_are_found_before_a_run_starts(three_classes):
         load_data(three_classes, STREAMED)
     splits = load_data(three_classes, Reading(in_memory=False, bad_images="drop"))
     assert len(splits.left_out) == 2
+    assert splits.notes[0].startswith("left out 2 unreadable images: ")
+    validated = load_data(three_classes, Reading(bad_images="drop"), validation="test:6")
+    assert [note.partition(" ")[0] for note in validated.notes] == ["validation:", "left"]
     assert len(splits.test) == 11
     assert len(splits.train) + len(splits.validation) == 35
 

@@ -11,8 +11,9 @@ from triprune.learning.weights import save_weights
 from triprune.run.compress import compress
 from triprune.run.contamination import notes_after, notes_before
 from triprune.run.fake import FakeTrainer
+from triprune.run.image_facts import digest
 from triprune.run.spec import RunSpec
-from triprune.run.trainer import ImageTrainer, digest
+from triprune.run.trainer import ImageTrainer
 
 
 class Knows(nn.Module):

@@ -11,7 +11,9 @@ import typer
 
 from triprune.errors import InputError, RunStoppedError
 
-SECONDS_HELP = "Stop cleanly, after an epoch or a step, before so much time is over."
+SECONDS_HELP = (
+    "Stop cleanly between two epochs or steps, before so much time is over; one is always made."
+)
 VALIDATION_HELP = "A fraction of the training images, or test:2000, for weights of other origin."
 _INTERRUPTED = 130
 _STOPPED = 4  # as triprune status has it

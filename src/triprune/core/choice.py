@@ -23,7 +23,8 @@ _LEAST = 1e-3
 """Nobody keeps less than a thousandth of an axis."""
 
 USED = 0.97
-"""A lattice point should use at least this part of the budget, where there is one that does."""
+"""A lattice point should use at least this part of the budget, where there is one that does, unless
+a cheaper one is forecast to be better by more than the predictor is off (docs/adr/0112)."""
 
 Bounds = Mapping[Axis, tuple[float, float]]
 
@@ -170,11 +171,14 @@ def _best_on_lattice(predictor: Predictor, remaining: float, cost: Cost, points:
     within = costs <= remaining * (1.0 + 1e-12)
     if not within.any():
         raise _unreachable(remaining, float(costs.min()))
-    used = within & (costs >= USED * remaining)
-    allowed = np.flatnonzero(used if used.any() else within)
     # From the end, where most is kept: an axis that neither costs nor gains anything stays whole.
-    upwards = allowed[::-1]
-    return points[upwards[int(np.argmax(predictor.accuracies(points[upwards])))]]
+    allowed = np.flatnonzero(within)[::-1]
+    accuracies = predictor.accuracies(points[allowed])
+    used = costs[allowed] >= USED * remaining
+    best = accuracies.max()
+    if used.any() and best - accuracies[used].max() <= (predictor.leave_one_out or 0.0):
+        best, allowed, accuracies = accuracies[used].max(), allowed[used], accuracies[used]
+    return points[allowed[int(np.argmax(accuracies))]]
 
 
 def _unreachable(budget: float | str, smallest: float) -> BudgetError:

@@ -63,7 +63,8 @@ def choose_measured(
     """Return the best scale on the lattice whose *measured* relative cost is within the budget.
 
     It uses at least 97 % of the budget wherever one of ``attempts`` measured scales does, or one
-    of ``first``, which are measured before any: an estimate that is off cannot rule those out.
+    of ``first``, which are measured before any (an estimate that is off cannot rule those out),
+    unless a cheaper one is forecast to be better by more than the predictor is off.
     Where the attempts end before the choice settles, it is the best scale that was measured.
     """
     measured = {scale: measure(scale) for scale in first}
@@ -74,7 +75,8 @@ def choose_measured(
         wanted: Scale | None = choice.scale
         if choice.scale in measured:
             # Where real costs go in steps, a scale that was thought too dear may still fit.
-            wanted = None if choice.cost >= USED * budget else _nearest(budget, eligible, cost)
+            used = any(USED * budget <= each <= budget for each in measured.values())
+            wanted = None if used else _nearest(budget, eligible, cost)
         if wanted is None:
             return choice
         measured[wanted] = measure(wanted)

@@ -71,7 +71,8 @@ def _validated_on_test(parts: Parts, reading: Reading, validation: str, seed: in
         f"validation: {len(held_out):,} images taken out of the test part by seed {seed}; "
         f"test accuracies are of the other {len(kept):,}"
     )
-    return replace(load_splits(cut, reading), notes=(note,))
+    loaded = load_splits(cut, reading)
+    return replace(loaded, notes=(note, *loaded.notes))
 
 
 def stratified(labels: Tensor, fraction: float, *, seed: int) -> tuple[Tensor, Tensor]:

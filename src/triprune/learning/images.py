@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
@@ -74,6 +75,13 @@ class ImageSet:
         """Return ``(scale, shift)``, 1×C×1×1, so that ``scale · pixel + shift`` is normalised."""
         return affine_of(self.mean, self.std, device)
 
+    def digest(self) -> str:
+        """Return a hash of every pixel and label, and of how they are described."""
+        found = hashlib.sha256(described(self).encode())
+        for tensor in (self.labels, self.images):
+            found.update(tensor.cpu().contiguous().numpy().tobytes())
+        return found.hexdigest()
+
 
 class ImageStream(Protocol):
     """Labelled images that do not fit in memory, read in whatever order is asked."""
@@ -105,6 +113,10 @@ class ImageStream(Protocol):
 
     def __len__(self) -> int: ...
 
+    def digest(self) -> str:
+        """Return a hash that tells these images from others, without reading them all."""
+        ...
+
     def take(self, indices: Tensor) -> ImageStream:
         """Return the stream of the images at ``indices``, in that order."""
         ...
@@ -119,8 +131,8 @@ class ImageStream(Protocol):
 class SealedTest:
     """The test split, closed: ``evaluate_final`` alone opens it (a test of the source holds this).
 
-    It has a length and a count of its openings, and nothing else, so that a training or a choice
-    handed the test split by mistake fails at once.
+    It has a length, a hash, notes and a count of its openings, and nothing else, so that a training
+    or a choice handed the test split by mistake fails at once.
     """
 
     __slots__ = ("__images", "__openings")
@@ -137,6 +149,15 @@ class SealedTest:
         """How often it was opened so far: a run's record can show that it was the last step."""
         return self.__openings
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a result must say about these images, such as unreadable ones."""
+        return () if isinstance(self.__images, ImageSet) else self.__images.notes
+
+    def digest(self) -> str:
+        """Return a hash that tells the images from others and shows none of them."""
+        return self.__images.digest()
+
     def open_once_for(self, score: Callable[[ImageSet | ImageStream], Score]) -> Score:
         """Return ``score`` of the test images; the library asks from ``evaluate_final`` alone."""
         self.__openings += 1
@@ -148,7 +169,8 @@ class Splits:
     """What a run sees: ``validation`` is held out of the training data, ``test`` stays sealed.
 
     ``left_out`` names the images that could not be read, with the reason, where that was allowed;
-    ``notes`` are for the result: what was cut otherwise than a reader would expect.
+    ``notes`` are for the result: that such were left out, and what was cut otherwise than a reader
+    would expect.
     """
 
     train: ImageSet | ImageStream
@@ -156,6 +178,19 @@ class Splits:
     test: SealedTest
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def replaced(self) -> tuple[str, ...]:
+        """What streams say so far of images that broke and were replaced by others."""
+        parts = self.train, self.validation, self.test
+        streams = [part for part in parts if not isinstance(part, ImageSet)]
+        return tuple(note for stream in streams for note in stream.notes)
+
+
+def described(images: ImageSet | ImageStream) -> str:
+    """Return what is known of images without looking at one: counts, classes and statistics."""
+    told = [len(images), images.resolution_px, list(images.classes), images.mean, images.std]
+    return repr(told)
 
 
 def affine_of(

@@ -86,7 +86,8 @@ def load_splits(parts: Parts, reading: Reading) -> Splits:
         )
     train, validation, test = loaded
     _check_classes_left(loaded, faults)
-    return Splits(train, validation, SealedTest(test), left_out=tuple(faults))
+    notes = (f"left out {faults}",) if len(faults) else ()
+    return Splits(train, validation, SealedTest(test), left_out=tuple(faults), notes=notes)
 
 
 def _check_classes_left(loaded: Sequence[ImageSet | StreamedSet], faults: Faults) -> None:

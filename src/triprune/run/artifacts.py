@@ -73,6 +73,7 @@ class TrainedModel:
     params: int
     epochs: int
     history: tuple[Epoch, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def observation(self) -> Observation:
@@ -88,6 +89,7 @@ class TrainedModel:
             "params": self.params,
             "epochs": self.epochs,
             "history": [asdict(epoch) for epoch in self.history],
+            "notes": self.notes,
         }
         return values, self.tensors
 
@@ -96,7 +98,13 @@ class TrainedModel:
         """Rebuild the trained model."""
         plan = Plan.from_json(values["plan"])
         history = tuple(Epoch(**epoch) for epoch in values.get("history", ()))
-        given: dict[str, Any] = {**values, "plan": plan, "tensors": tensors, "history": history}
+        given: dict[str, Any] = {
+            **values,
+            "plan": plan,
+            "tensors": tensors,
+            "history": history,
+            "notes": tuple(values.get("notes", ())),
+        }
         return cls(**given)
 
 

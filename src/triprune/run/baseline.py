@@ -21,9 +21,9 @@ from triprune.learning.training import Training
 from triprune.learning.turns import Work
 from triprune.learning.weights import save_weights, weights_card
 from triprune.run.differing import difference
+from triprune.run.image_facts import differing, trained_on
 from triprune.run.opening import open_parts
 from triprune.run.spec import RunSpec
-from triprune.run.trainer import digest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +61,7 @@ class Baseline:
         """Return what the weights depend on."""
         return {
             "model": self.spec.model,
-            "trained_on": digest(self.splits.train),
+            **trained_on(self.splits.train),
             "recipe": self.job.recipe.to_mapping(),
             "seed": self.job.seed,
         }
@@ -73,8 +73,8 @@ class Baseline:
         told, now = weights_card(self.weights), self.facts()
         if told is None:
             found = "it holds weights that do not say how they were trained"
-        elif differing := [name for name, value in now.items() if told.get(name) != value]:
-            found = f"it holds others: {'; '.join(difference(told, now, n) for n in differing)}"
+        elif others := differing(told, now):
+            found = f"it holds others: {'; '.join(difference(told, now, name) for name in others)}"
         else:
             return True
         raise InputError(

@@ -13,12 +13,13 @@ from torch import nn
 
 from triprune.core.budget import run_budget
 from triprune.errors import InputError
-from triprune.learning.data import DataSource, load_data
+from triprune.learning.data import DataSource
 from triprune.learning.images import Splits
 from triprune.learning.progress import Watcher
 from triprune.network.hardware import require_device
 from triprune.places import Place
 from triprune.run.case import Case
+from triprune.run.data import data_for
 from triprune.run.own_training import OwnTraining
 from triprune.run.pipeline import Pipeline
 from triprune.run.result import Result
@@ -69,11 +70,20 @@ def compress(
 ) -> Result:
     """Return ``model`` made smaller: the best depth, width and resolution within ``budget``.
 
-    ``data`` is what ``load_data`` takes or returns. For any other task with one score, give
-    ``train=`` and ``evaluate=`` instead, functions of a model and a resolution, with
-    ``input_size=`` (``OwnTraining`` says more). With ``out``, a call that was interrupted goes on
-    where it was. ``settings`` say how; their own budget gives way to ``budget``.
+    ``data`` is what ``load_data`` takes or returns. A folder, a name or a pair is read as by
+    ``triprune run``: divided by the settings' seed, and normalised by the card of a torchvision or
+    timm model. No other model tells what it was trained with: its images are normalised by their
+    own mean and std. Where weights expect something else, give what ``load_data`` returns, which
+    stays as it is.
+
+    For any other task with one score, give ``train=`` and ``evaluate=`` instead, functions of a
+    model and a resolution, with ``input_size=`` (``OwnTraining`` says more). With ``out``, a call
+    that was interrupted goes on where it was. ``settings`` say how; their own budget gives way to
+    ``budget``.
     """
+    if not isinstance(model, nn.Module):  # pyright: ignore[reportUnnecessaryIsInstance]
+        asked = f"compressing a {type(model).__name__}"
+        raise InputError(asked, "it is not a torch.nn.Module", "give the model itself")
     if not isinstance(settings, (Settings, NoneType)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InputError(f"settings={settings!r}", "they are no Settings", "pass Settings(budget)")
     remaining = run_budget(budget)
@@ -112,7 +122,7 @@ def _trainer(
     if data is None:
         return OwnTraining.of(model, own)
     if isinstance(data, (str, Path, tuple)):
-        data = load_data(data)
+        data = data_for(model, data, seed=settings.seed)
     if not isinstance(data, Splits) and not hasattr(data, "fine_tune"):
         raise InputError(
             f"data of type {type(data).__name__}",

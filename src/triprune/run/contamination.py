@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from triprune.learning.weights import weights_card
+from triprune.run.image_facts import differing, trained_on
 from triprune.run.spec import RunSpec
-from triprune.run.trainer import ImageTrainer, Task, Trainer, digest
+from triprune.run.trainer import ImageTrainer, Task, Trainer
 
 _LEARNED = 0.97  # below this, having seen an image or not makes little difference to the answer
 _REMEDY = 'validate on images taken out of the test part: validation = "test:2000", for example'
@@ -30,7 +31,7 @@ def notes_before(
     notes = trainer.splits.notes
     card = None if spec is None or spec.weights is None else weights_card(spec.weights)
     if card is not None:
-        if card["trained_on"] == digest(trainer.splits.train):
+        if not differing(card, trained_on(trainer.splits.train)):
             return notes
         told = (
             "the weights were trained on other images than this run's training images; if the "

@@ -63,9 +63,8 @@ class Meter:
     def _counted(self, scale: Scale) -> float:
         subject = self.subject
         cut = subject.cost_of(*subject.model_at(scale, self.block_scores))
-        whole = subject.cost_of(subject.model, subject.resolution_px)
         place = 0 if self.by == "macs" else 1
-        return cut[place] / whole[place]
+        return cut[place] / subject.whole_cost[place]
 
     def _timed(self, scale: Scale) -> float:
         subject = self.subject

@@ -7,17 +7,15 @@ from collections.abc import Sequence
 from torch import nn
 
 from triprune.errors import InputError
-from triprune.learning.data import load_data
 from triprune.learning.deadline import Deadline
 from triprune.learning.images import Splits
-from triprune.learning.loading import Reading
 from triprune.learning.models import build_model
-from triprune.learning.normalisation import card_normalisation
 from triprune.learning.progress import Watcher
 from triprune.learning.training import model_randomness
 from triprune.learning.weights import load_weights
 from triprune.run.case import Case
 from triprune.run.compress import checked_subject
+from triprune.run.data import data_for
 from triprune.run.spec import RunSpec
 from triprune.run.trainer import ImageTrainer
 
@@ -57,7 +55,14 @@ def open_parts(spec: RunSpec) -> tuple[nn.Module, Splits]:
     seed = spec.settings.seed
     with model_randomness(seed):
         model = build_model(spec.model)
-    splits = load_data(spec.data, _reading(spec, model), validation=spec.validation, seed=seed)
+    splits = data_for(
+        model,
+        spec.data,
+        seed=seed,
+        validation=spec.validation,
+        resolution_px=spec.resolution_px,
+        normalisation=spec.normalisation,
+    )
     if not _own_file(spec):
         with model_randomness(seed):
             model = build_model(spec.model, num_classes=len(splits.train.classes))
@@ -66,11 +71,3 @@ def open_parts(spec: RunSpec) -> tuple[nn.Module, Splits]:
 
 def _own_file(spec: RunSpec) -> bool:
     return ".py:" in spec.model
-
-
-def _reading(spec: RunSpec, model: nn.Module) -> Reading:
-    first = next((m for m in model.modules() if isinstance(m, nn.Conv2d)), None)
-    channels = 1 if first is not None and first.in_channels == 1 else 3
-    card = card_normalisation(model) if channels == 3 else None
-    normalisation = spec.normalisation or card
-    return Reading(spec.resolution_px, channels=channels, normalisation=normalisation)

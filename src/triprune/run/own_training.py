@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import torch
@@ -13,7 +15,6 @@ from torch import nn
 from triprune.core.scale import finite_number
 from triprune.errors import InputError
 from triprune.learning.recipe import refuse_unknown
-from triprune.learning.training import model_randomness
 from triprune.network.profile import InputSize, input_shape
 from triprune.run.trainer import Task, Tuned
 
@@ -37,8 +38,10 @@ class OwnFunctions(TypedDict, total=False):
 class OwnTraining:
     """Trains with ``train(model, resolution_px)``, scores with ``evaluate(model, resolution_px)``.
 
-    Higher scores are better. ``train`` works in place, from torch's global seed. Without a
-    ``final_evaluate``, which alone may look at test data, the last step scores with ``evaluate``.
+    Higher scores are better. ``train`` works in place, from torch's global seed, which is set
+    before each call, on GPUs too. Images are square, ``input_size`` their channels and sides.
+    Without a ``final_evaluate``, which alone may look at test data, the last step scores with
+    ``evaluate``.
     """
 
     train: Train
@@ -78,8 +81,13 @@ class OwnTraining:
         return None
 
     def facts(self) -> Mapping[str, Any]:
-        """Return the functions' names: what is inside them is the user's to keep."""
-        return {"functions": [_name(self.train), _name(self.evaluate)]}
+        """Return the functions' names and the input: what is inside them is the user's to keep."""
+        final = self.final_evaluate
+        return {
+            "functions": [_name(self.train), _name(self.evaluate)],
+            "final_evaluate": None if final is None else _name(final),
+            "input_size": list(self.input_size),
+        }
 
     def epochs(self, final: bool) -> int:
         """Return 0: the user's function alone knows."""
@@ -89,7 +97,7 @@ class OwnTraining:
     def fine_tune(self, task: Task) -> Generator[None, None, Tuned]:
         """Call ``train``, which starts over if it is interrupted."""
         yield
-        with model_randomness(task.seed):
+        with _global_seed(task.seed):
             self.train(task.model.train(), task.resolution_px)
         return Tuned(self.validate(task))
 
@@ -105,6 +113,19 @@ class OwnTraining:
         """Return None: without labels nothing can be probed."""
         del model, blocks
         return None
+
+
+@contextmanager
+def _global_seed(seed: int) -> Generator[None, None, None]:
+    """Set torch's global seed, and leave the caller's random numbers as they were.
+
+    GPUs that nothing has used yet are not woken, as their forked children could not use them: the
+    seed waits there for whoever wakes them.
+    """
+    in_use = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    with torch.random.fork_rng(devices=in_use):  # pyright: ignore[reportUnknownMemberType]
+        torch.manual_seed(seed)  # pyright: ignore[reportUnknownMemberType]
+        yield
 
 
 def _score(evaluate: Evaluate, task: Task) -> float:
@@ -136,4 +157,8 @@ def _unfit(function: object) -> str:
 
 
 def _name(function: Callable[..., object]) -> str:
-    return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', function)}"
+    """Return a name that is the same in every process: no object's place in memory is in it."""
+    while isinstance(function, partial):
+        function = function.func
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{getattr(named, '__module__', '')}.{named.__qualname__}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from triprune.core.scale import Axis
+from triprune.core.scale import AXES, Axis
 from triprune.learning.progress import Watcher
 from triprune.learning.ranks import current_ranks
 from triprune.learning.turns import Work
@@ -94,10 +94,21 @@ class Pieces:
         pictures = home.feature_maps(len(finals))
         if not (self.store.has(asked.outcome) and self.store.has(pictures)):
             yield
-        make = partial(steps.measure, self.case, known, finals, budget=asked.budget, notes=notes)
+
+        def make() -> Outcome:
+            told = [*notes, *self._notes_of_rounds(known)]
+            return steps.measure(self.case, known, finals, budget=asked.budget, notes=told)
+
         outcome = self.store.once(asked.outcome, Outcome, make)
         self.store.once(pictures, FeatureMaps, partial(steps.illustrate, self.case, finals))
         return outcome
+
+    def _notes_of_rounds(self, known: Survey) -> list[str]:
+        """Return what is to be said of the rounds that are there."""
+        keys = [key for axis in AXES for key in self.round_keys(axis, known)]
+        there = filter(self.store.has, keys)
+        read = (self.store.read(key, TrainedModel, with_tensors=False) for key in there)
+        return [note for trained in read for note in trained.notes]
 
     def _finished_round(self, key: str) -> TrainedModel:
         """Return a round that nothing is cut from any more, without its weights."""

@@ -135,8 +135,8 @@ class Pipeline:
     def stored_result(self, budget: float) -> Result:
         """Return what the store holds of a finished budget; of the weights, only the joint's."""
         home = Home.of(budget)
-        joint = self.store.read(home.final("joint", self.case.settings.seed), TrainedModel)
         chosen = self.store.read(home.choice("joint"), Chosen)
+        joint = self.store.read(home.final("joint", self.case.settings.seed), TrainedModel)
         return self._result(chosen, joint, fullest_outcome(self.store, home))
 
     def choose_all(self, known: Survey, fitted: Fitted, budget: float) -> dict[Spends, Chosen]:

@@ -32,7 +32,7 @@ from triprune.run.costing import Meter
 from triprune.run.feature_maps import FeatureMaps, feature_maps
 from triprune.run.guessing import notes_on_guessing
 from triprune.run.spec import Settings
-from triprune.run.trainer import ImageTrainer, Task
+from triprune.run.trainer import ImageTrainer, Task, Trainer
 
 
 def survey(case: Case) -> Survey:
@@ -42,7 +42,7 @@ def survey(case: Case) -> Survey:
     stiff = subject.fixed_width()
     lattice = subject.lattice(blocks, fixed_width=bool(stiff))
     scores = scores_of_blocks(case, blocks)
-    macs, params = subject.cost_of(subject.model, subject.resolution_px)
+    macs, params = subject.whole_cost
     known = Survey(0.0, macs, params, lattice, paper_cost, scores)
     meter = case.meter(scores)
     _require_reachable(meter, lattice, case.settings)
@@ -55,6 +55,7 @@ def survey(case: Case) -> Survey:
     accuracy = case.trainer.validate(original_task(case))
     told += notes_on_guessing(case.trainer, accuracy)
     told += notes_before(case.trainer, case.spec, subject.model, accuracy)
+    told += _replaced_images(case.trainer)
     return replace(
         known,
         accuracy=accuracy,
@@ -165,6 +166,8 @@ def measure(
         *notes,
         *flattered,
         *(n for each in finals.values() for n in each[0].plan.notes),
+        *(n for each in finals.values() for trained in each for n in trained.notes),
+        *_replaced_images(case.trainer),
     ]
     if case.settings.cost == "latency":
         told.append(_timing_note(timed, budget))
@@ -177,6 +180,11 @@ def measure(
         paper_epochs=_epochs(case, known, finals, case.settings.paper_epochs),
         notes=tuple(dict.fromkeys(told)),
     )
+
+
+def _replaced_images(trainer: Trainer) -> tuple[str, ...]:
+    """Return what is to be said of images that broke while they were read."""
+    return trainer.splits.replaced if isinstance(trainer, ImageTrainer) else ()
 
 
 def _timing_note(timed: Mapping[str, Latency], budget: float) -> str:
@@ -234,7 +242,7 @@ def _trained(case: Case, task: Task, plan: Plan) -> Work[TrainedModel]:
     _require_finite(task, tensors)
     epochs = case.trainer.epochs(task.final)
     history = tuple(Epoch(e.loss, e.train_accuracy, e.accuracy, e.rate) for e in tuned.history)
-    return TrainedModel(plan, tensors, tuned.accuracy, macs, params, epochs, history)
+    return TrainedModel(plan, tensors, tuned.accuracy, macs, params, epochs, history, tuned.notes)
 
 
 def _require_finite(task: Task, tensors: Mapping[str, Tensor]) -> None:

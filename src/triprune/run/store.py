@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _FACTS = "run"
 _TOKEN = "token"
 _UNDER_WAY = "under-way"
+# What runs begun by earlier versions did not note: they go on without it.
+_NOTED_LATER = frozenset({"test_images", "image_files", "input_size", "final_evaluate"})
 
 
 class Artifact(Protocol):
@@ -176,7 +178,7 @@ class Store:
             write_atomically(path, sealed({"kind": _FACTS, "values": now}))
             return
         before = self.facts()
-        for name in sorted({*before, *now} - {"spec"}):
+        for name in sorted({*before, *now} - {"spec"} - (_NOTED_LATER - {*before})):
             if before.get(name) != now.get(name):
                 raise RunChangedError(
                     f"going on with the run in {self.folder}",

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -39,7 +40,7 @@ class Subject:
         round_to: int = 1,
     ) -> None:
         self.model = working_copy(model).cpu()
-        self.input_size = input_size
+        self.input_size = _square(input_size)
         self.round_to = round_to
         self._importance: Importance = importance
         self.example = example_input(self.model, input_size)
@@ -138,6 +139,11 @@ class Subject:
                 self._cut.popitem(last=False)
         return self._cut[key], max(1, int(self.resolution_px * scale.resolution + 0.5))
 
+    @cached_property
+    def whole_cost(self) -> tuple[int, int]:
+        """Macs and params of the original."""
+        return self.cost_of(self.model, self.resolution_px)
+
     def cost_of(self, model: nn.Module, resolution_px: int) -> tuple[int, int]:
         """Return macs and params of ``model`` at ``resolution_px``."""
         counted = profile(model, (self.input_size[0], resolution_px, resolution_px))
@@ -149,7 +155,7 @@ class Subject:
         The channels of a dense layer go from all that follows it, too, so those models are built;
         not where it is the only block, as no model keeps none.
         """
-        whole = self.cost_of(self.model, self.resolution_px)
+        whole = self.whole_cost
         freed: dict[str, tuple[int, int]] = {}
         for block in blocks:
             freed[block.name] = block.macs, block.params
@@ -175,6 +181,18 @@ class Subject:
             except InputError:
                 low = middle + 1
         return high
+
+
+def _square(input_size: tuple[int, ...]) -> tuple[int, int, int]:
+    """Return the size of a square image; a run names a resolution by one side."""
+    if len(input_size) != 3 or input_size[1] != input_size[2]:
+        raise InputError(
+            f"a run on inputs of {'×'.join(map(str, input_size))}",
+            "they are no square images, and a run's resolution is the side of a square",
+            "give the input_size of square ones, as (3, 512, 512), and train and score on those",
+        )
+    channels, side, _ = input_size
+    return channels, side, side
 
 
 def _bytes(tensor: torch.Tensor) -> bytes:

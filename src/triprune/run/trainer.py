@@ -7,7 +7,6 @@ is a generator that gives way, so that an executor can run several at once.
 from __future__ import annotations
 
 import copy
-import hashlib
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -31,6 +30,7 @@ from triprune.learning.teaching import Answers, Memory, worth_remembering
 from triprune.learning.training import Training
 from triprune.network.plan import Plan
 from triprune.places import Place
+from triprune.run.image_facts import facts_of
 from triprune.run.widths import suiting_multiple, widening_for
 
 
@@ -55,10 +55,14 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What came of a fine-tuning: the validation score, and every epoch where they are known."""
+    """What came of a fine-tuning: the validation score, and every epoch where they are known.
+
+    ``notes`` are for the result of the run, such as images that could not be read.
+    """
 
     accuracy: float
     history: tuple[EpochRecord, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Trainer(Protocol):
@@ -131,9 +135,8 @@ class ImageTrainer:
         return len(self.splits.validation)
 
     def facts(self) -> Mapping[str, Any]:
-        """Return the fingerprint of the images."""
-        parts = (self.splits.train, self.splits.validation)
-        return {"data": [*map(digest, parts), len(self.splits.test)]}
+        """Return the fingerprints of the images, the sealed test's among them."""
+        return facts_of(self.splits)
 
     def epochs(self, final: bool) -> int:
         """Return the recipe's epochs."""
@@ -167,7 +170,7 @@ class ImageTrainer:
         assert result.accuracy is not None
         if wider is not None:
             task.model.load_state_dict(wider.narrowed(model.state_dict()))
-        return Tuned(result.accuracy, result.history)
+        return Tuned(result.accuracy, result.history, result.notes)
 
     def validate(self, task: Task) -> float:
         """Return top-1 accuracy on the validation images."""
@@ -244,13 +247,3 @@ def on_worker(trainer: Trainer, watchers: Sequence[Watcher], cores: int) -> Trai
 def device_kind(device: str | None) -> str | None:
     """Return ``device`` without its number: a worker numbers its own from 0."""
     return None if device is None else torch.device(device).type
-
-
-def digest(images: ImageSet | ImageStream) -> str:
-    """Return a hash of the images; of a stream's description, which is all that is at hand."""
-    told = [len(images), images.resolution_px, list(images.classes), images.mean, images.std]
-    found = hashlib.sha256(repr(told).encode())
-    if isinstance(images, ImageSet):
-        for tensor in (images.labels, images.images):
-            found.update(tensor.cpu().contiguous().numpy().tobytes())
-    return found.hexdigest()

@@ -1,9 +1,12 @@
 import sys
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+import triprune
 from triprune.errors import ClusterError
-from triprune.learning.models import build_model
+from triprune.learning.models import FILE_MODULE, build_model
 from triprune.learning.progress import EpochRecord
 from triprune.run.executors.travelling import (
     Ears,
@@ -67,3 +70,13 @@ def test_a_model_file_travels_with_the_neighbours_it_imports(tmp_path):
         assert not {"torch", "triprune", "pytest"} & found
     finally:
         del sys.modules["_triprune_model_lone_net"], sys.modules["neighbour_layers"]
+
+
+def test_triprune_does_not_travel_with_a_model_file_that_lies_above_it(monkeypatch):
+    file = Path(triprune.__file__).parents[2] / "net.py"
+    above = ModuleType(f"{FILE_MODULE}net")
+    above.__file__ = str(file)
+    monkeypatch.setitem(sys.modules, above.__name__, above)
+    found = {module.__name__ for module in modules_of_model_files()}
+    assert above.__name__ in found
+    assert not {name for name in found if name.partition(".")[0] == "triprune"}

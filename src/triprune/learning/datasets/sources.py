@@ -39,6 +39,10 @@ class Source(Protocol):
         """Return one image as uint8, ``channels``×height×width."""
         ...
 
+    def mark(self, index: int, *, whole: bool) -> bytes:
+        """Return what tells an image from others, cheaply; ``whole`` may read it, undecoded."""
+        ...
+
     def take(self, indices: Tensor) -> Source:
         """Return the source of the images at ``indices``, in that order."""
         ...
@@ -73,6 +77,11 @@ class TensorSource:
     def read(self, index: int, size: Size, channels: int) -> Tensor:
         """Return one image as uint8, ``channels``×height×width."""
         return fit(self.images[index], size, channels)
+
+    def mark(self, index: int, *, whole: bool) -> bytes:
+        """Return the image's bytes, as they are in memory."""
+        del whole
+        return self.images[index].cpu().contiguous().numpy().tobytes()
 
     def take(self, indices: Tensor) -> TensorSource:
         """Return the source of the images at ``indices``, in that order."""

@@ -142,9 +142,14 @@ class Listener:
 def modules_of_model_files() -> Iterator[ModuleType]:
     """Yield the modules that a model named ``path.py:function`` was built from.
 
-    No other machine can import them by name: that file, and its neighbours that it imports.
+    No other machine can import them by name: that file, and its neighbours that it imports. Workers
+    have a triprune of their own, wherever the file lies.
     """
-    loaded = {name: module for name, module in sys.modules.items() if _file(module) is not None}
+    loaded = {
+        name: module
+        for name, module in sys.modules.items()
+        if _file(module) is not None and name.partition(".")[0] != "triprune"
+    }
     homes = {_file(m).parent for name, m in loaded.items() if name.startswith(FILE_MODULE)}  # pyright: ignore[reportOptionalMemberAccess]
     for module in loaded.values():
         file = _file(module)
