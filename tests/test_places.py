@@ -108,6 +108,12 @@ def test_paths_and_urls_are_told_apart():
     assert pickle.loads(pickle.dumps(place("memory://x/y"))).name == "y"  # noqa: S301
 
 
+@pytest.mark.parametrize("name", ["", " "])
+def test_no_name_is_not_the_folder_one_is_in(name):
+    with pytest.raises(InputError, match="a folder without a name"):
+        place(name)
+
+
 def test_a_folder_that_cannot_be_reached_is_named():
     with pytest.raises(InputError, match=r"nosuch://x.*a URL that fsspec knows"):
         place("nosuch://x").exists()

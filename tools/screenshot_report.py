@@ -16,7 +16,12 @@ WIDTH, HEIGHT = 1120, 1000
 
 
 def main(page: Path, picture: Path) -> None:
-    found = next(path for name in NAMES if (path := shutil.which(name)))
+    found = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if found is None:
+        raise SystemExit(
+            f"a picture of {page}: none of {', '.join(NAMES)} is installed. "
+            "Run as root: sh tools/install_chromium.sh"
+        )
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
         opened = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})

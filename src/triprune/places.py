@@ -196,6 +196,8 @@ def place(where: str | Path | RemotePath) -> Place:
     """
     if isinstance(where, RemotePath):
         return where
+    if not str(where).strip():
+        raise InputError("a folder without a name", "it would be this one", "name one, as runs/r56")
     url = _URL.fullmatch(str(where))
     if url is None:
         return Path(where)

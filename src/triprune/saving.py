@@ -118,6 +118,13 @@ def _fill(model: nn.Module, folder: Path) -> nn.Module:
     return model
 
 
+def verify(folder: str | Path) -> None:
+    """Refuse a stored model whose plan or weights are missing or damaged; builds none."""
+    load_plan(folder)
+    weights = Path(folder) / WEIGHTS_FILE
+    check_sum(weights, _read_file(weights))
+
+
 def load_plan(folder: str | Path) -> Plan:
     """Return the plan stored in ``folder``."""
     path = Path(folder) / PLAN_FILE
@@ -137,7 +144,7 @@ def load_plan(folder: str | Path) -> Plan:
     return plan
 
 
-def _read_file(path: Path, longest: int) -> bytes:
+def _read_file(path: Path, longest: int | None = None) -> bytes:
     """Read a plain file, and no more of it than a true one could hold."""
     asked = f"reading {path}"
     try:
@@ -148,10 +155,10 @@ def _read_file(path: Path, longest: int) -> bytes:
                 "name a folder that save() wrote; if saving was cut short, save the model again",
             )
         with path.open("rb") as stream:
-            data = stream.read(longest + 1)
+            data = stream.read(-1 if longest is None else longest + 1)
     except OSError as error:
         raise FileFormatError(asked, f"{error.strerror}", "look at its permissions") from error
-    if len(data) > longest:
+    if longest is not None and len(data) > longest:
         raise FileFormatError(asked, f"it is longer than {longest} bytes", "save the model again")
     return data
 

@@ -101,6 +101,19 @@ def test_a_pth_is_refused_with_a_recipe_that_works(tmp_path, model, stored):
     assert torch.equal(model.conv1.weight, stored["conv1.weight"])
 
 
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_pth_by_another_name_gets_the_same_recipe(tmp_path, model, stored, zipped):
+    old = tmp_path / "w.safetensors"
+    torch.save(stored, old, _use_new_zipfile_serialization=zipped)
+    with pytest.raises(WeightsError, match=r"PyTorch file by another name.*w-converted\.safeten"):
+        load_weights(model, old)
+
+
+def test_a_folder_is_no_file_of_weights(tmp_path, model):
+    with pytest.raises(WeightsError, match="it is a folder"):
+        load_weights(model, tmp_path)
+
+
 def folder_from(*variables):
     for variable in variables:
         if os.environ.get(variable):

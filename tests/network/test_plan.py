@@ -36,6 +36,11 @@ def plan(model) -> Plan:
     return triprune.prune(model, Scale(0.7, 0.5, 0.8), example_input=X)[1]
 
 
+def test_a_plan_is_told_without_its_indices(plan):
+    assert len(repr(plan)) < 300 + len(repr(plan.notes))
+    assert f"realised={plan.realised!r}" in repr(plan)
+
+
 def changed(plan: Plan, **fields) -> str:
     return json.dumps(json.loads(plan.to_json()) | fields)
 

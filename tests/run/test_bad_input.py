@@ -7,6 +7,7 @@ import torch
 from PIL import Image
 
 from triprune.errors import BudgetError, DataError, InputError, ModelError, WeightsError
+from triprune.learning.data import load_data
 from triprune.run.compress import compress
 from triprune.run.fake import FakeTrainer
 from triprune.run.opening import open_case
@@ -34,6 +35,7 @@ def opened(**changes):
         ({"model": "resnet20"}, WeightsError, "missing.*build the model these weights"),
         ({"weights": "nowhere.safetensors"}, WeightsError, "there is no such file"),
         ({"weights": __file__}, WeightsError, "only .safetensors is read"),
+        ({"weights": str(ROOT)}, WeightsError, "it is a folder.*name a .safetensors file"),
         ({"weights": 3}, InputError, "give the path of a .safetensors file"),
         ({"data": "nowhere"}, DataError, "no such folder.*give a folder, or fashion-mnist-small"),
         ({"data": str(ROOT)}, DataError, "no official layout.*lay images out as train/CLASS"),
@@ -42,9 +44,9 @@ def opened(**changes):
         ({"budget": "120%"}, InputError, "not a part of the original compute"),
         ({"budget": "half"}, InputError, "not a part of the original compute"),
         ({"chains_to": "60%"}, InputError, "chains to 0.6 for a budget of 0.5.*or leave it out"),
-        ({"chains_to": "some"}, InputError, "not a part of the original compute"),
+        ({"chains_to": "some"}, InputError, "chains to 'some': it is not a part of the original"),
         ({"resolution_px": "big"}, InputError, "give a number of pixels"),
-        ({"resolution_px": 0}, InputError, "it is no size"),
+        ({"resolution_px": 0}, InputError, "--resolution-px.*it is no size"),
         ({"seed": "x"}, InputError, "give a whole number from 0 up"),
         ({"seed": -1}, InputError, "give a whole number from 0 up"),
         ({"seeds": 0}, InputError, "give 1 or more"),
@@ -74,8 +76,20 @@ def test_images_that_cannot_be_read_are_named(tmp_path):
                 Image.new("RGB", (32, 32), (number, 0, 0)).save(file)
     broken = tmp_path / "train" / "dogs" / "2.png"
     broken.write_bytes(broken.read_bytes()[:40])
-    with pytest.raises(DataError, match=r"dogs/2\.png"):
+    with pytest.raises(DataError, match=r"dogs/2\.png.*triprune data folder.*in Python, load_data"):
         opened(data=str(tmp_path))
+    broken.unlink()
+    Image.new("RGB", (40, 40)).save(broken)
+    with pytest.raises(DataError, match=r"sizes differ.*--resolution-px, or resolution_px"):
+        opened(data=str(tmp_path))
+
+
+ONE_DATASET = torch.utils.data.TensorDataset(torch.zeros(2))
+
+
+def test_one_data_set_is_no_pair():
+    with pytest.raises(DataError, match=r"data of type TensorDataset: .*give \(train, test\)"):
+        load_data(ONE_DATASET)
 
 
 def unpadded():
@@ -98,7 +112,8 @@ def test_a_network_that_nothing_can_shrink():
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"data": 3}, "data of type int: it is no data set"),
+        ({"data": 3}, "data of type int: it is neither"),
+        ({"data": ONE_DATASET}, r"data of type TensorDataset: .*pass \(train, test\)"),
         ({"data": FakeTrainer(lambda _: 0.9), "settings": 3}, "they are no Settings"),
     ],
 )

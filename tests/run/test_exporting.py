@@ -289,17 +289,20 @@ def test_damaged_folders_are_refused(triprune, real_run, constructor, tmp_path):
     with pytest.raises(InputError, match="holds one model"):
         triprune("export", home, "--model", constructor, "--budget", "50%")
     with pytest.raises(
-        InputError, match=r"'SmallResNet', which is no constructor.*--model.*--num-"
+        InputError, match=r"only as a SmallResNet, which does not tell.*--model.*--num-"
     ):
         triprune("export", home)
     about = json.loads((home / "about.json").read_text())
     spoiled = [{**about["rows"][0], "macs": "many"}, *about["rows"][1:]]
     changes = [{"std": [0, 1, 1]}, {"rows": []}, {"version": 9}, {"classes": [1]}]
+    changes += [{"rows": [{"name": "joint"}]}, {"rows": [{**spoiled[0], "more": 1}]}]
     changes += [{"rows": spoiled}, {"making": {**about["making"], "budget": "half"}}]
     for change in changes:
         (home / "about.json").write_text(json.dumps({**about, **change}))
-        with pytest.raises(InputError, match=r"about\.json.*does not say what it should"):
+        with pytest.raises(InputError, match=r"about\.json.*does not say what it should") as caught:
             triprune("export", home, "--model", constructor)
+        assert "__init__" not in str(caught.value)
+        assert "Error" not in str(caught.value)
 
 
 def test_predict_names_classes_and_bad_files(triprune, real_run, shipment, constructor, tmp_path):
@@ -314,7 +317,7 @@ def test_predict_names_classes_and_bad_files(triprune, real_run, shipment, const
     assert [line.partition(":")[0] for line in lines[:2]] == [str(files[0]), str(files[2])]
     assert all(line.count("%") == 3 for line in lines[:2])
     assert "bad.png cannot be read: cannot identify image file" in told
-    assert "gone.png cannot be read: [Errno 2] No such file" in told
+    assert "gone.png cannot be read: there is no such file. name images" in told
     mean, std = (
         torch.tensor(x).view(1, -1, 1, 1) for x in (shipment.about.mean, shipment.about.std)
     )

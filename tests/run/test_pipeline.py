@@ -14,6 +14,7 @@ from triprune.errors import (
     BudgetError,
     InputError,
     RunChangedError,
+    TrainingError,
 )
 from triprune.learning.zoo.densenet import CifarDenseNet
 from triprune.run.artifacts import TrainedModel
@@ -126,8 +127,34 @@ def test_a_stored_result_needs_no_weights_but_the_joints(real_run, small, tmp_pa
     assert stored.outcome == result.outcome
     for name, tensor in stored.model.state_dict().items():
         assert torch.equal(tensor, result.model.state_dict()[name]), name
-    with pytest.raises(ArtifactError, match=r"budget-60.joint.json: No such file"):
+    with pytest.raises(ArtifactError, match=r"budget-60.joint-seed-0.json: No such file"):
         pipeline.stored_result(0.6)
+
+
+def test_a_result_and_its_plan_are_told_in_a_line(real_run):
+    _, _, result = real_run
+    assert len(repr(result)) < 200
+    assert f"macs={result.macs:,}" in repr(result)
+    assert f"accuracy={result.accuracy:.4g}" in repr(result)
+    assert "Scale(depth=" in repr(result)
+
+
+@dataclass(frozen=True, slots=True)
+class Spoiling(FakeTrainer):
+    """Trains one final model to NaN without a word."""
+
+    def fine_tune(self, task):
+        if task.final:
+            task.model.stem.weight.data[0] = float("nan")
+        return (yield from FakeTrainer.fine_tune(self, task))
+
+
+def test_a_model_that_came_out_undefined_is_not_stored(small, tmp_path):
+    for _ in "twice":  # nothing of it is kept that the same call would stumble over
+        with pytest.raises(TrainingError, match=r"joint, seed 0.*stem\.weight holds NaN.*rate"):
+            compress(small.make(), Spoiling(known_accuracy), budget=0.5, out=tmp_path)
+    assert not list(tmp_path.glob("budget-50/joint-seed-0*"))
+    compress(small.make(), FakeTrainer(known_accuracy), budget=0.5, out=tmp_path)
 
 
 def test_each_round_is_cut_from_the_round_before(real_run):
@@ -403,6 +430,7 @@ def test_the_users_own_training(small):
         ({"train": print, "evaluate": print, "input_size": "big"}, "it is not a size of an image"),
         ({"train": print, "evaluate": 3, "input_size": 16}, "evaluate=3: it is no function"),
         ({"train": print, "evaluate": print, "epochs": 3}, "compress with epochs"),
+        ({"data": "somewhere", "rounds": 2}, r"compress with rounds=.*triprune\.Settings\(budget"),
         ({"data": "somewhere", "train": print}, "both say how"),
         ({"data": "nowhere"}, "there is no such folder"),
     ],

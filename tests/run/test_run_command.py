@@ -22,6 +22,7 @@ from triprune.errors import (
     RunError,
     WeightsError,
 )
+from triprune.run.sealing import sealed
 
 MODEL = f"{Path(__file__).parent / 'small_case.py'}:make"
 CONFIG = """
@@ -59,6 +60,7 @@ def finished(triprune, home):
 def test_run_tells_the_plan_the_result_and_where_it_is(finished, home):
     assert "to do: 3 models in three chains, then 1 final fine-tunings; 4 epochs" in finished
     assert re.search(r"about \d+:\d\d", finished)
+    assert re.search(r"note: the original answers .* hardly better than guessing", finished)
     assert re.search(r"original +[\d.]+ +2\.10 \(100\.0%\)", finished)
     assert re.search(r"joint +[\d.]+ +1\.\d\d \((49|50)\.\d%\)", finished)
     assert (home / "out" / "small" / "50" / "plan.json").is_file()
@@ -70,7 +72,7 @@ def test_run_tells_the_plan_the_result_and_where_it_is(finished, home):
 
 def test_a_finished_run_that_is_started_again_says_so(triprune, finished, home):
     again = triprune("run", "--config", home / "run.toml", "--out", home / "out")
-    assert f"finished already: {home / 'out'}; nothing is trained again" in again
+    assert f"finished already: {home / 'out'}; nothing was trained again" in again
     assert "to do:" not in again
     assert re.search(r"joint +[\d.]+ +1\.\d\d \((49|50)\.\d%\)", again)
 
@@ -90,6 +92,12 @@ def test_status_of_a_finished_and_of_a_stopped_run(triprune, finished, home, tmp
         ("chains/width-1.safetensors", "rounds: depth 1 of 1, width 0 of 1, resolution 1 of 1"),
         ("predictor.json", "predictor not fitted yet"),
         ("budget-50/joint-seed-0.safetensors", "budget 0.5: finished"),
+        ("budget-50/joint.json", "finished, but not whole"),
+        ("budget-50/feature-maps-1.safetensors", "finished, but not whole"),
+        ("sample.json", "finished, but not whole"),
+        ("sample.safetensors", "finished, but not whole"),
+        ("small/50/plan.json", "finished, but not whole"),
+        ("small/50/weights.safetensors", "finished, but not whole"),
     ],
 )
 def test_status_names_a_damaged_file_instead_of_counting_it(
@@ -101,11 +109,71 @@ def test_status_names_a_damaged_file_instead_of_counting_it(
     (tmp_path / "out" / file).write_bytes(spoiled)
     printed = triprune("status", tmp_path / "out", code=2)
     assert told in printed
-    assert f"damaged: reading {tmp_path / 'out' / file}: its checksum does not fit" in printed
-    assert "restore it from a copy" in printed
+    assert f"damaged: reading {tmp_path / 'out' / file}: " in printed
+    known = "the command that made it" if file.startswith("small") else "restore it from a copy"
+    assert known in printed
     (tmp_path / "out" / "budget-50" / "outcome-1x1.json").write_text("{}")
     with pytest.raises(ArtifactError, match=r"outcome-1x1\.json: its checksum does not fit"):
         triprune("status", tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("file", "state"),
+    [
+        ("chains/width-1.json", "finished"),
+        ("predictor.json", "finished"),
+        ("sample.json", "finished"),
+        ("budget-50/joint.json", "finished"),
+        ("budget-50/joint-seed-0.json", "stopped"),
+        ("budget-50/joint-seed-0.safetensors", "finished"),
+        ("budget-50/feature-maps-1.json", "finished"),
+        ("small/50/weights.safetensors", "finished"),
+    ],
+)
+def test_status_names_what_is_gone_of_a_finished_run(
+    triprune, finished, home, tmp_path, file, state
+):
+    out = Path(shutil.copytree(home / "out", tmp_path / "out"))
+    (out / file).unlink()
+    printed = triprune("status", out, code=2)
+    assert f"{state}, but not whole: {out}" in printed
+    assert f"{out / file}" in printed
+
+
+def test_status_does_not_miss_the_weights_of_finished_chains(triprune, finished, home, tmp_path):
+    out = Path(shutil.copytree(home / "out", tmp_path / "out"))
+    for weights in out.glob("chains/*.safetensors"):
+        weights.unlink()
+    assert f"finished: {out}" in triprune("status", out)
+
+
+def test_a_run_that_lost_its_final_model_is_not_finished_already(
+    triprune, finished, home, tmp_path
+):
+    out = Path(shutil.copytree(home / "out", tmp_path / "out"))
+    asked = ["run", "--config", home / "run.toml", "--out", out]
+    (out / "budget-50" / "joint-seed-0.json").unlink()
+    again = triprune(*asked)
+    assert "finished already" not in again
+    assert "to do: 1 final fine-tunings; 1 epochs in all" in again
+    assert f"finished: {out}" in triprune("status", out)
+    (out / "budget-50" / "joint-seed-0.safetensors").unlink()
+    with pytest.raises(ArtifactError, match=r"joint-seed-0\.safetensors: No such file") as caught:
+        triprune(*asked)
+    assert "delete joint-seed-0.json beside it" in str(caught.value)
+
+
+def test_nothing_is_called_finished_before_a_change_is_refused(
+    triprune, finished, home, small, tmp_path, monkeypatch
+):
+    (tmp_path / "run.toml").write_text(
+        (home / "run.toml").read_text().replace("rounds = 1", "rounds = 2")
+    )
+    said = []
+    monkeypatch.setattr("typer.echo", lambda text, **_: said.append(text))
+    with pytest.raises(RunChangedError, match="rounds was 1, is 2"):
+        triprune("run", "--config", tmp_path / "run.toml", "--out", home / "out")
+    assert not any("finished already" in each for each in said)
 
 
 def test_another_budget_needs_no_chain(triprune, finished, home):
@@ -121,7 +189,9 @@ def test_another_budget_needs_no_chain(triprune, finished, home):
     rounded = triprune("choose", home / "out", "--budget", "85%", "--round-to", 4)
     assert "note: channels in multiples of 4: predicted accuracy" in rounded
     # 0.729 is not 72.9 / 100 to the last bit, and the same budget all the same.
-    assert "joint" in triprune("finish", home / "out", "--budget", "0.729", "--seconds", 600)
+    told = triprune("finish", home / "out", "--budget", "0.729", "--seconds", 600)
+    assert "to do: 1 final fine-tunings; 1 epochs in all" in told
+    assert re.search(r"^joint ", told, re.MULTILINE)
     assert "At 72.9 % of the macs" in (home / "out" / "report.html").read_text()
     assert "At 50 % of the macs" in triprune("report", home / "out", "--text")
     told = triprune("report", home / "out", "--text", "--budget", "72.9%")
@@ -129,6 +199,30 @@ def test_another_budget_needs_no_chain(triprune, finished, home):
     assert {p: p.stat().st_mtime_ns for p in (home / "out" / "chains").iterdir()} == chains
     with pytest.raises(RunError, match="there is none"):
         triprune("quote", home)
+
+
+def test_relative_paths_are_looked_for_where_the_command_is_given(
+    triprune, finished, home, small, tmp_path, monkeypatch
+):
+    text = (home / "out" / "run.json").read_text()
+    facts = json.loads(text)
+    facts["values"]["spec"] |= {"model": "net.py:make", "weights": "w.safetensors"}
+    run = Path(shutil.copytree(home / "out", tmp_path / "out"))
+    (run / "run.json").write_bytes(sealed({"kind": "run", "values": facts["values"]}))
+    monkeypatch.chdir(tmp_path)
+    asked = rf"there is no {tmp_path / 'net.py'}.*begin where the run was begun"
+    for command in (["choose", run, "--budget", "85%"], ["finish", run, "--budget", "85%"]):
+        with pytest.raises(RunError, match=asked):
+            triprune(*command)
+    with pytest.raises(RunError, match=asked):
+        triprune("predict", run, "x.png")
+    for name, source in (("net.py", small.__file__), ("w.safetensors", home / "w.safetensors")):
+        (tmp_path / name).symlink_to(source)
+    assert "budget 85.0%" in triprune("choose", run, "--budget", "85%")
+    with pytest.raises(
+        InputError, match=r"cut from small_case\.py:make.*give --model small_case\.py"
+    ):
+        triprune("predict", run / "small" / "50", "x.png")
 
 
 def test_a_predictor_that_knows_nothing_is_told_wherever_it_is_asked(triprune, finished, home):
@@ -208,6 +302,8 @@ def test_bad_input_is_named_before_any_training(triprune, finished, home, small,
         triprune("run", "--model", "resnet20", "--budget", "50%", "--out", tmp_path)
     with pytest.raises(InputError, match="no model or no budget"):
         triprune("run", "--out", tmp_path)
+    with pytest.raises(InputError, match="a folder without a name"):
+        triprune("run", "--config", home / "run.toml", "--out", "")
     assert not list(tmp_path.glob("chains/*"))
     text = (home / "run.toml").read_text()
     (tmp_path / "other.toml").write_text(text.replace("rounds = 1", "rounds = 2"))

@@ -30,6 +30,7 @@ def predict(
             typer.echo(f"{answer.file}: {told}")
     faults = [answer for answer in answers if answer.fault]
     for answer in faults:
-        typer.echo(f"triprune: {answer.file} cannot be read: {answer.fault}", err=True)
+        then = "name images that Pillow can open"
+        typer.echo(f"triprune: {answer.file} cannot be read: {answer.fault}. {then}.", err=True)
     if faults:
         sys.exit(2)

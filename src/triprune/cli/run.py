@@ -21,6 +21,7 @@ from triprune.places import Place, place
 if TYPE_CHECKING:
     from triprune.run.artifacts import Survey
     from triprune.run.case import Case
+    from triprune.run.due import Left
     from triprune.run.spec import RunSpec
 
 
@@ -122,11 +123,11 @@ def start(
         typer.echo("reading the data and the model, then measuring the original", err=True)
         deadline = None if seconds is None else Deadline(seconds)
         case = open_case(spec, [terminal_watcher()], deadline)
-        pipeline = Pipeline(case, Store(out), _announce)
-        if pipeline.finished(budget or case.settings.budget):
-            typer.echo(f"finished already: {out}; nothing is trained again")
-            pipeline = replace(pipeline, announce=None)
-        result = pipeline.run(budget)
+        pipeline = Pipeline(case, Store(out))
+        finished = pipeline.finished(budget or case.settings.budget)
+        result = replace(pipeline, announce=None if finished else _announce).run(budget)
+        if finished:
+            typer.echo(f"finished already: {out}; nothing was trained again")
         home = result.save_in(out / "small" / f"{100 * result.outcome.budget:g}")
     print_outcome(result.outcome)
     typer.echo(f"The smaller model: {home}\nEverything else:   {out}")
@@ -134,22 +135,22 @@ def start(
     typer.echo(f"The report:        {write_atomically(out / 'report.html', page)}")
 
 
-def _announce(case: Case, known: Survey) -> None:
+def _announce(case: Case, known: Survey, left: Left) -> None:
     from triprune.learning.progress import clock
     from triprune.run.estimate import estimate
 
-    expected = estimate(case, known)
+    expected = estimate(case, known, left)
+    counts = {"models in three chains": expected.rounds, "final fine-tunings": expected.finals}
+    to_do = ", then ".join(f"{count} {what}" for what, count in counts.items() if count)
     lines = [
         f"original: accuracy {known.accuracy:.2%} on validation images, {known.macs:,} macs, "
         f"{known.params:,} params",
-        f"to do: {expected.rounds} models in three chains, then {expected.finals} final "
-        f"fine-tunings; {expected.epochs} epochs in all ({case.trainer.epochs(False)} a round, "
-        f"{case.trainer.epochs(True)} at the end; effort {case.settings.effort})",
+        f"to do: {to_do or 'nothing to train'}; {expected.epochs} epochs in all "
+        f"({case.trainer.epochs(False)} a round, {case.trainer.epochs(True)} at the end; "
+        f"effort {case.settings.effort})",
     ]
     if expected.seconds is not None:
-        lines.append(
-            f"about {clock(expected.seconds)} from the beginning; what is there is not redone"
-        )
+        lines.append(f"about {clock(expected.seconds)}; what is there is not redone")
     elif case.settings.executor == "ray":
         lines.append("how long that takes is for the cluster's workers to show")
     typer.echo("\n".join([*lines, *(f"note: {note}" for note in known.notes)]))

@@ -1,4 +1,4 @@
-"""``triprune status``: how far a run is. Exit 0: finished, 2: damaged, 3: running, 4: stopped."""
+"""``triprune status``: how far a run is. Exit 0: finished, 2: not whole, 3: running, 4: stopped."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ _EXIT = {"finished": 0, "running": 3, "stopped": 4}
 
 
 def status(run: Annotated[Path, typer.Argument(help="The folder of a triprune run.")]) -> None:
-    """Tell how far a run is: running, stopped or finished (exit code 3, 4 or 0), or damaged (2)."""
+    """Tell how far a run is: running, stopped or finished (exit code 3, 4 or 0); not whole: 2."""
     from triprune.cli.outcome import print_outcome
     from triprune.run.progress import status as read_status
 
     found = read_status(run)
     by = f" ({found.worker})" if found.worker else ""
-    typer.echo(f"{found.state}{by}: {run}")
+    faults = [f"damaged: {each}" for each in found.damaged]
+    faults += [f"missing: {each}" for each in found.missing]
+    typer.echo(f"{found.state}{', but not whole' if faults else ''}{by}: {run}")
     typer.echo("\n".join(_lines(found)))
     for outcome in found.outcomes:
         print_outcome(outcome)
         home = run / "small" / f"{100 * outcome.budget:g}"
         if home.is_dir():
             typer.echo(f"The smaller model: {home}")
-    for each in found.damaged:
-        typer.echo(f"damaged: {each}")
-    if found.damaged:
+    if faults:
+        typer.echo("\n".join(faults))
         sys.exit(_DAMAGED)
     if found.state == "stopped":
         typer.echo("The command that began it goes on with it.")

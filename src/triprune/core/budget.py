@@ -10,19 +10,19 @@ from triprune.errors import InputError
 _MILLION = 1_000_000
 
 
-def run_budget(budget: float | str) -> float:
+def run_budget(budget: float | str, name: str = "budget") -> float:
     """Return a budget as runs know it, to a millionth: ``0.453`` and ``"45.3%"`` are the same."""
-    return max(1, round(_MILLION * read_budget(budget))) / _MILLION
+    return max(1, round(_MILLION * read_budget(budget, name))) / _MILLION
 
 
-def read_budget(budget: float | str) -> float:
-    """Return a budget given as ``0.5`` or ``"50%"`` as a fraction in (0, 1]."""
+def read_budget(budget: float | str, name: str = "budget") -> float:
+    """Return a budget given as ``0.5`` or ``"50%"`` as a fraction in (0, 1]; errors call it so."""
     fraction = _percentage(budget) if isinstance(budget, str) else budget
     if isinstance(fraction, bool) or not isinstance(fraction, Real):  # pyright: ignore[reportUnnecessaryIsInstance]
         fraction = math.nan
     if not 0.0 < fraction <= 1.0:
         raise InputError(
-            f"budget {budget!r}",
+            f"{name} {budget!r}",
             "it is not a part of the original compute",
             "give the part that may remain, as 0.5 or '50%'",
         )

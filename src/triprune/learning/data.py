@@ -119,6 +119,12 @@ def _parts(source: DataSource) -> Parts:
         return torch_datasets(*source)
     if source == embedded.NAME:
         return embedded.fashion_mnist_small()
+    if not isinstance(source, (str, Path)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise DataError(
+            f"data of type {type(source).__name__}",
+            "it is neither a pair of data sets nor the path of a folder",
+            "give (train, test), two torch Datasets, or a path",
+        )
     folder = Path(source).expanduser()
     if not folder.is_dir():
         fetch = (

@@ -21,6 +21,7 @@ from triprune.learning.streaming import StreamedSet
 _ASKED_FOR_SIZE = 64
 _SAMPLED = 2048  # streamed images whose pixels give mean and std
 _BATCH = 256
+_GIVE_SIZE = "give the size to read at: --resolution-px, or resolution_px in a file or in Python"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,9 @@ class Reading:
     def __post_init__(self) -> None:
         if self.resolution_px is not None and self.resolution_px < 1:
             raise InputError(
-                f"resolution_px = {self.resolution_px}", "it is no size", "give pixels"
+                f"resolution_px = {self.resolution_px} (--resolution-px)",
+                "it is no size",
+                "give a number of pixels from 1 up",
             )
         if self.bad_images not in ("refuse", "drop"):
             raise InputError(f"bad_images = {self.bad_images!r}", "it is unknown", "refuse or drop")
@@ -76,7 +79,10 @@ def load_splits(parts: Parts, reading: Reading) -> Splits:
         loaded = [StreamedSet(source, side, mean, std) for source in whole]
     if len(faults) and reading.bad_images == "refuse":
         raise DataError(
-            "reading the images", str(faults), 'mend or delete them, or read with bad_images="drop"'
+            "reading the images",
+            str(faults),
+            "mend them or move them away (triprune data folder DIR names them all); in Python, "
+            'load_data(source, Reading(bad_images="drop")) leaves them out',
         )
     train, validation, test = loaded
     _check_classes_left(loaded, faults)
@@ -120,7 +126,7 @@ def _size(source: Source, reading: Reading) -> Size:
     if len(sizes) == 1:
         return sizes.pop()
     found = "none could be read" if not sizes else f"their sizes differ: {_some(sizes)}"
-    raise DataError("images as they are stored", found, "give resolution_px, the size to read at")
+    raise DataError("images as they are stored", found, _GIVE_SIZE)
 
 
 def _some(sizes: set[Size]) -> str:
@@ -183,6 +189,6 @@ def _sampled_statistics(source: Source, size: Size, channels: int) -> Normalisat
 def _side(size: Size) -> int:
     if size[0] != size[1]:
         raise DataError(
-            f"streaming images of {size[0]}×{size[1]}", "they are not square", "give resolution_px"
+            f"streaming images of {size[0]}×{size[1]}", "they are not square", _GIVE_SIZE
         )
     return size[0]

@@ -68,7 +68,8 @@ def weights_card(path: str | Path) -> dict[str, Any] | None:
 
 def _read(path: Path, asked: str) -> dict[str, torch.Tensor]:
     if not path.is_file():
-        raise WeightsError(asked, "there is no such file", "name a .safetensors file")
+        found = "it is a folder" if path.is_dir() else "there is no such file"
+        raise WeightsError(asked, found, "name a .safetensors file")
     if path.suffix != ".safetensors":
         raise WeightsError(
             asked,
@@ -78,9 +79,21 @@ def _read(path: Path, asked: str) -> dict[str, torch.Tensor]:
     try:
         return load_file(path)
     except (SafetensorError, OSError) as error:
+        if _is_pickle(path):
+            raise WeightsError(
+                asked,
+                "it is a PyTorch file by another name, which can run code when opened",
+                _CONVERT.format(old=path, new=path.with_stem(f"{path.stem}-converted")),
+            ) from error
         raise WeightsError(
             asked, f"it is no complete safetensors file ({error})", "save or copy it again"
         ) from error
+
+
+def _is_pickle(path: Path) -> bool:
+    """Whether a file begins as torch.save's do: a zip archive, or a pickle of old."""
+    with path.open("rb") as stream:
+        return stream.read(4).startswith((b"PK\x03\x04", b"\x80\x02"))
 
 
 def _few(kind: str, names: list[str]) -> str:

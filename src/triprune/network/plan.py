@@ -37,13 +37,13 @@ class Plan:
     allow. ``notes`` name everything that was asked to shrink and did not.
     """
 
-    fingerprint: str
+    fingerprint: str = field(repr=False)
     input_size: tuple[int, ...]
     resolution_px: int
     asked: Scale
     realised: Scale
-    removed_blocks: tuple[str, ...] = ()
-    cuts: Cuts = field(default_factory=Cuts)
+    removed_blocks: tuple[str, ...] = field(default=(), repr=False)
+    cuts: Cuts = field(default_factory=Cuts, repr=False)
     notes: tuple[str, ...] = ()
     version: int = VERSION
 

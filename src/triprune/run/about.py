@@ -136,9 +136,17 @@ def read_about(folder: str | Path) -> About | None:
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise FileFormatError(
             f"reading {path}",
-            f"it does not say what it should ({type(error).__name__}: {error})",
+            f"it does not say what it should ({_fault(error)})",
             "save the model again, or delete this file and do without it",
         ) from error
+
+
+def _fault(error: Exception) -> str:
+    """Return what is wrong, in words about the file."""
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    told_by_us = isinstance(error, (OSError, ValueError))
+    return str(error) if told_by_us else "its parts are not what they should be"
 
 
 def _row(told: dict[str, Any]) -> Judged:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 from triprune.core.observation import Observation
 from triprune.core.scale import AXES, Scale
 from triprune.errors import RunError
+from triprune.learning.datasets.embedded import NAME as EMBEDDED
 from triprune.places import Place, place
 from triprune.run.artifacts import Fitted, Survey, TrainedModel
 from triprune.run.case import Case
@@ -47,7 +52,27 @@ def require_collected(folder: str | Place) -> RunSpec:
             "it was made from Python, with a model that no name leads to",
             "call triprune.compress again with its model and data",
         )
+    require_files(folder, spec)
     return RunSpec.from_mapping(spec)
+
+
+def require_files(folder: str | Place, spec: Mapping[str, Any], *names: str) -> None:
+    """Refuse to go on where a file of the spec is not there, from where the command was given.
+
+    They are ``model``, ``weights`` and ``data``, or those that are named. Relative paths stay as
+    they were given, so that a run can be carried to another machine with its files.
+    """
+    for name in names or ("model", "weights", "data"):
+        told: str = spec.get(name) or "."
+        file = Path(told.rpartition(":")[0] if name == "model" else told).expanduser()
+        known = told == EMBEDDED or (name == "model" and file.suffix != ".py")
+        if not known and not file.is_absolute() and not file.exists():
+            raise RunError(
+                f"the {name} {told} of the run in {folder}",
+                f"there is no {file.absolute()}",
+                "its paths begin where the run was begun: give the command there, or bring the "
+                "files here",
+            )
 
 
 def open_finished(folder: str | Place) -> tuple[Case, Survey, Fitted]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, overload
@@ -105,6 +105,14 @@ def _trainer(
     watchers: Sequence[Watcher],
 ) -> Trainer:
     """Return who trains: what was given, the recipe on images, or the user's functions."""
+    unknown = sorted(set(own) - {each.name for each in fields(OwnTraining)})
+    if unknown:
+        raise InputError(
+            f"compress with {', '.join(f'{name}=' for name in unknown)}",
+            "it takes no such argument",
+            "how to prune and train goes into settings=triprune.Settings(budget, rounds=2), "
+            "for example",
+        )
     if (data is None) != bool(own):
         raise InputError(
             "compressing a model",
@@ -117,7 +125,9 @@ def _trainer(
         data = data_for(model, data, seed=settings.seed)
     if not isinstance(data, Splits) and not hasattr(data, "fine_tune"):
         raise InputError(
-            f"data of type {type(data).__name__}", "it is no data set", "pass what load_data takes"
+            f"data of type {type(data).__name__}",
+            "it is neither a pair of data sets nor what load_data takes or returns",
+            "pass (train, test), two torch Datasets, or the path of a folder of images",
         )
     if isinstance(data, Splits):
         recipe, planned = settings.spent_recipe, settings.planned_epochs

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 import torch
 
 from triprune.core.cost import paper_cost
-from triprune.core.scale import AXES
 from triprune.learning.images import ImageSet
 from triprune.learning.job import Job
 from triprune.learning.training import train
 from triprune.run.artifacts import Survey
 from triprune.run.case import Case
-from triprune.run.steps import targets_of
+from triprune.run.due import Left
 from triprune.run.trainer import ImageTrainer
 
 _BATCHES = 2
@@ -22,7 +21,7 @@ _BATCHES = 2
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a run will do from its beginning; ``seconds`` is None where the speed is unknown."""
+    """What a run has left to do; ``seconds`` is None where the speed is unknown."""
 
     rounds: int
     finals: int
@@ -30,21 +29,18 @@ class Estimate:
     seconds: float | None
 
 
-def estimate(case: Case, known: Survey) -> Estimate:
-    """Count the trainings and time a few batches of the original."""
-    targets = targets_of(case.settings, known)
-    scales = [scale for axis in AXES for scale in targets.targets(axis)]
-    controls = 4 if case.settings.controls else 1
-    finals = controls * case.settings.seeds
+def estimate(case: Case, known: Survey, left: Left) -> Estimate:
+    """Count the epochs that are left and time a few batches of the original."""
     a_round, a_final = case.trainer.epochs(False), case.trainer.epochs(True)
     # A smaller model takes about its share of the macs, on a machine that is kept busy.
     part = known.cost if case.settings.cost == "macs" else paper_cost
-    whole = a_round * sum(map(part, scales)) + a_final * finals * case.settings.budget
-    speed = _seconds_per_epoch(case)
+    whole = a_round * sum(map(part, left.rounds)) + a_final * left.finals * left.budget
+    epochs = a_round * len(left.rounds) + a_final * left.finals
+    speed = _seconds_per_epoch(case) if epochs else None
     return Estimate(
-        rounds=len(scales),
-        finals=finals,
-        epochs=a_round * len(scales) + a_final * finals,
+        rounds=len(left.rounds),
+        finals=left.finals,
+        epochs=epochs,
         seconds=None if speed is None else whole * speed,
     )
 

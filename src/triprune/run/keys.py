@@ -16,7 +16,7 @@ SAMPLE = "sample"
 # What fits these patterns is of every axis, or of every budget.
 ROUNDS = "chains/*"
 ASKED = "budget-*/asked-*"
-FINALS = "budget-*/*-seed-*"
+OF_BUDGETS = "budget-*/*"
 OUTCOMES = "budget-*/outcome-*"
 BENCHES = "bench/*"
 

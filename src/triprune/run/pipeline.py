@@ -20,6 +20,7 @@ from triprune.run.about import About, making_of
 from triprune.run.artifacts import Chosen, Fitted, Outcome, Spends, Survey, TrainedModel
 from triprune.run.asked import Asked
 from triprune.run.case import Case
+from triprune.run.due import Left, left_to_train, models_due
 from triprune.run.executors.inline import Executor, Piece
 from triprune.run.executors.opening import open_executor
 from triprune.run.finished import fullest_outcome
@@ -38,8 +39,8 @@ class Pipeline:
 
     case: Case
     store: Store
-    announce: Callable[[Case, Survey], None] | None = None
-    """Called with what is known before the first training."""
+    announce: Callable[[Case, Survey, Left], None] | None = None
+    """Called with what is known before the first training, and what is left to train."""
 
     def run(self, budget: float | None = None) -> Result:
         """Do the whole job, or what is left of it; another ``budget`` uses the same rounds."""
@@ -48,7 +49,7 @@ class Pipeline:
             remaining = budget or self.case.settings.budget
             self.ask(remaining)
             with open_executor(self.case.settings, self.pieces) as executor:
-                known, fitted = self.collect(executor)
+                known, fitted = self.collect(executor, remaining)
                 return self.finish(executor, known, fitted, budget=remaining)
 
     @property
@@ -68,11 +69,14 @@ class Pipeline:
             (known,) = executor.run([Pieces.survey])
         return known
 
-    def collect(self, executor: Executor[Pieces]) -> tuple[Survey, Fitted]:
-        """Survey the original, run the three chains, fit the predictor."""
+    def collect(
+        self, executor: Executor[Pieces], budget: float | None = None
+    ) -> tuple[Survey, Fitted]:
+        """Survey the original, announce what is left, run the three chains, fit the predictor."""
         known = self.survey(executor)
         if self.announce is not None:
-            self.announce(self.case, known)
+            left = self.left(known, budget or self.case.settings.budget)
+            self.announce(self.case, known, left)
         if self.store.has(PREDICTOR):
             self._verify_rounds(known)
             return known, self.store.read(PREDICTOR, Fitted)
@@ -160,14 +164,20 @@ class Pipeline:
         return Asked(budget, spends, settings.seeds, settings.seed)
 
     def finished(self, budget: float) -> bool:
-        """Whether the answer to what the settings ask for at ``budget`` is stored."""
-        return self.store.has(self.asked(budget).outcome)
+        """Whether what the settings ask for at ``budget`` is stored, with its final models."""
+        asked = self.asked(budget)
+        return all(map(self.store.has, (PREDICTOR, asked.outcome, *models_due(self.store, asked))))
+
+    def left(self, known: Survey, budget: float) -> Left:
+        """Return what is still to be trained for ``budget``."""
+        targets = steps.targets_of(self.case.settings, known)
+        return left_to_train(self.store, self.asked(budget), targets)
 
     def _verify_rounds(self, known: Survey) -> None:
         """Refuse a round with a changed bit; one that was taken away is not needed any more."""
         keys = (key for axis in AXES for key in self.pieces.round_keys(axis, known))
         for key in filter(self.store.has, keys):
-            self.store.verify(key)
+            self.store.verify(key, spent=True)
 
     @contextmanager
     def _in_time(self, step: str, *keys: str) -> Generator[None, None, None]:

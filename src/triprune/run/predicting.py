@@ -53,6 +53,8 @@ def normalisation_of(shipment: Shipment) -> Normalisation:
 
 def _one(shipment: Shipment, file: Path, affine: tuple[Tensor, Tensor], top: int) -> Prediction:
     channels, height, width = shipment.plan.input_size
+    if not file.is_file():
+        return Prediction(file, fault="there is no such file")
     try:
         read = FileSource((file,), torch.zeros(1), ()).read(0, (height, width), channels)
     except MissingExtraError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from torch import nn
@@ -32,8 +32,17 @@ class Result:
     choice: Choice
     plan: Plan
     outcome: Outcome
-    about: About = field(repr=False)
-    original: nn.Module = field(repr=False)
+    about: About
+    original: nn.Module
+
+    def __repr__(self) -> str:
+        """Return what matters, in a line."""
+        share = self.macs / self.outcome.row("original").macs
+        return (
+            f"Result({type(self.model).__name__} at {self.choice.scale}, "
+            f"{self.plan.resolution_px} px, macs={self.macs:,} ({share:.1%}), "
+            f"accuracy={self.accuracy:.4g})"
+        )
 
     @classmethod
     def of(

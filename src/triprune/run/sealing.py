@@ -33,20 +33,21 @@ def opened(path: Place) -> dict[str, Any]:
 
 def packed_tensors(path: Place, body: Mapping[str, Any]) -> bytes:
     """Return the tensors beside an artifact, as they were written."""
-    packed = _bytes(path.with_suffix(".safetensors"))
+    again = f"delete {path.name} beside it: the command that began the run makes both again"
+    packed = _bytes(path.with_suffix(".safetensors"), again)
     if hashlib.sha256(packed).hexdigest() != body["tensors"]:
         raise _damaged(path.with_suffix(".safetensors"))
     return packed
 
 
-def _bytes(path: Place) -> bytes:
+def _bytes(path: Place, otherwise: str = "begin another run") -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
         raise ArtifactError(
             f"reading {path}",
             error.strerror or "there is no such file",
-            "restore it from a copy, or begin another run",
+            f"restore it from a copy, or {otherwise}",
         ) from error
 
 

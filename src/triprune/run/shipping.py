@@ -15,7 +15,7 @@ from triprune.learning.models import build_model, is_named
 from triprune.network.plan import Plan
 from triprune.places import Place, place
 from triprune.run.about import About, making_of, read_about
-from triprune.run.collected import is_run
+from triprune.run.collected import is_run, require_files
 from triprune.run.finished import read_finished
 from triprune.run.keys import SAMPLE
 from triprune.run.sample import Sample
@@ -79,6 +79,8 @@ def original_of(folder: Place, wanted: Wanted) -> nn.Module:
     name: str | None = wanted.model or spec.get("model")
     if name is None:
         raise _nameless(folder, "the run was made from Python")
+    if wanted.model is None:
+        require_files(folder, spec, "model")
     classes = len(_sample(folder).classes)
     return build_original(name, wanted.num_classes or classes or None)
 
@@ -111,7 +113,13 @@ def _of_saved(folder: Path, wanted: Wanted) -> Shipment:
     told = "" if about is None else about.making.model
     name = wanted.model or (told if is_named(told) else None)
     if name is None:
-        known = f"it names the model only as {told!r}, which is no constructor"
+        if ".py:" in told:
+            raise InputError(
+                f"the model in {folder}",
+                f"it was cut from {told}, and a file's code is only run when you name it",
+                f"give --model {told} where that file is, or --model path/to/{told}",
+            )
+        known = f"it names the model only as a {told}, which does not tell how to build it"
         raise _nameless(folder, known if told else "nothing there says which model it was cut from")
     classes = wanted.num_classes or (len(about.classes) if about else 0) or None
     original = build_original(name, classes)

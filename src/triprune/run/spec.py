@@ -81,7 +81,7 @@ class Settings:
         if self.budget >= 1.0:
             raise InputError("budget 100%", "nothing would have to go", "ask for less, as 50%")
         if self.chains_to is not None:
-            object.__setattr__(self, "chains_to", run_budget(self.chains_to))
+            object.__setattr__(self, "chains_to", run_budget(self.chains_to, "chains to"))
         if self.chains_end > self.budget:
             raise InputError(
                 f"chains to {self.chains_end:.4g} for a budget of {self.budget:.4g}",
@@ -215,7 +215,12 @@ class RunSpec:
         _require(self.model, "model", (str,), "a name, as triprune.list_models() gives them")
         _require(self.weights, "weights", (str, NoneType), "the path of a .safetensors file")
         _require(self.data, "data", (str,), "the path of a folder, or a name")
-        _require(self.resolution_px, "resolution_px", (int, NoneType), "a number of pixels")
+        _require(
+            self.resolution_px,
+            "resolution_px (--resolution-px)",
+            (int, NoneType),
+            "a number of pixels",
+        )
 
     def with_recipe(self, recipe: Recipe) -> RunSpec:
         """Return the spec with another recipe."""

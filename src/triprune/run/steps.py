@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from torch import nn
+from torch import Tensor, nn
 
 from triprune.core.cost import paper_cost
 from triprune.core.fitting import fit_predictor
@@ -15,12 +15,13 @@ from triprune.core.measured import Judged
 from triprune.core.observation import Observation
 from triprune.core.scale import AXES, Scale
 from triprune.core.schedule import Schedule, schedule
-from triprune.errors import BudgetError
+from triprune.errors import BudgetError, TrainingError
 from triprune.learning.turns import Work
 from triprune.network.hardware import device_name
 from triprune.network.latency import Latency, measure_latency
 from triprune.network.plan import Plan
 from triprune.network.regrowing import regrow
+from triprune.network.running import all_finite
 from triprune.places import Place
 from triprune.run.artifacts import Chosen, Epoch, Fitted, Outcome, Spends, Survey, TrainedModel
 from triprune.run.block_worth import scores_of_blocks
@@ -29,6 +30,7 @@ from triprune.run.choosing import Chooser
 from triprune.run.contamination import notes_after, notes_before
 from triprune.run.costing import Meter
 from triprune.run.feature_maps import FeatureMaps, feature_maps
+from triprune.run.guessing import notes_on_guessing
 from triprune.run.spec import Settings
 from triprune.run.trainer import ImageTrainer, Task, Trainer
 
@@ -51,6 +53,7 @@ def survey(case: Case) -> Survey:
         left_out[axis] = f"it does not change the {meter.noun}"
     told = tuple(f"{axis} is left out: {why}" for axis, why in left_out.items() if why)
     accuracy = case.trainer.validate(original_task(case))
+    told += notes_on_guessing(case.trainer, accuracy)
     told += notes_before(case.trainer, case.spec, subject.model, accuracy)
     told += _replaced_images(case.trainer)
     return replace(
@@ -236,9 +239,22 @@ def _trained(case: Case, task: Task, plan: Plan) -> Work[TrainedModel]:
     macs, params = case.subject.cost_of(task.model, task.resolution_px)
     tuned = yield from case.trainer.fine_tune(replace(task, original=case.subject.model))
     tensors = {name: tensor.detach().cpu() for name, tensor in task.model.state_dict().items()}
+    _require_finite(task, tensors)
     epochs = case.trainer.epochs(task.final)
     history = tuple(Epoch(e.loss, e.train_accuracy, e.accuracy, e.rate) for e in tuned.history)
     return TrainedModel(plan, tensors, tuned.accuracy, macs, params, epochs, history, tuned.notes)
+
+
+def _require_finite(task: Task, tensors: Mapping[str, Tensor]) -> None:
+    """Refuse what a training spoiled in its last steps, where no loss told of it any more."""
+    spoiled = [name for name, tensor in tensors.items() if not all_finite(tensor)]
+    if spoiled:
+        raise TrainingError(
+            f"training {task.name}, at {task.resolution_px} px",
+            f"{spoiled[0]} holds NaN or infinity at its end ({len(spoiled)} such tensors); "
+            "the model was not stored",
+            "begin another run with a smaller rate or larger images, or in precision fp32",
+        )
 
 
 def original_task(case: Case) -> Task:

@@ -100,11 +100,17 @@ class Store:
             raise ArtifactError(f"reading {path}", f"it is a {body['kind']}", "name another")
         return kind.from_parts(body["values"], tensors)
 
-    def verify(self, key: str, *, with_tensors: bool = True) -> None:
-        """Refuse an artifact with a changed bit; tensors that were taken away are no damage."""
+    def verify(self, key: str, *, with_tensors: bool = True, spent: bool = False) -> None:
+        """Refuse an artifact with a changed bit, or without its tensors.
+
+        Those of a ``spent`` one, which nothing is made from any more, may have been taken away.
+        """
         path = self._json(key)
         body = opened(path)
-        if "tensors" in body and with_tensors and path.with_suffix(".safetensors").is_file():
+        gone = not path.with_suffix(".safetensors").is_file()
+        if "tensors" not in body or (gone and spent):
+            return
+        if gone or with_tensors:
             packed_tensors(path, body)
 
     def checkpoint(self, key: str) -> Place:
