@@ -118,6 +118,54 @@ def test_the_slider_moves_scale_accuracy_interval_and_macs(visit, full_report, f
     assert len({str(each) for each in seen}) == 3
 
 
+@pytest.mark.parametrize("size", [LAPTOP, PHONE])
+@pytest.mark.parametrize("name", ["run", "csv", "few-2", "few-5"])
+def test_every_axis_of_numbers_has_ticks_that_differ(visit, name, size):
+    page = visit(name, size)
+    for chart in page.locator('[data-chart]:not([data-chart="comparison"]) svg').all():
+        labels = chart.locator('text[text-anchor="end"]').all_text_contents()
+        assert len(labels) >= 2, chart.inner_html()
+        assert len(set(labels)) == len(labels)
+    for chart in page.locator('[data-chart="slice"] > :last-child svg').all():
+        labels = chart.locator('text[text-anchor="end"]').all_text_contents()
+        assert len(labels) >= 3
+        assert labels[0].startswith("−")
+        assert labels[-1].startswith("+")
+
+
+def test_any_range_has_three_ticks_and_not_many(visit):
+    page = visit("run")
+    for wanted in (3, 4, 5, 6):
+        for top in (k / 20 for k in range(20, 200)):
+            for low in (-top, 0.37, 0.0):
+                found = page.evaluate("(a) => triprune.ticks(...a)", [low, low + top, wanted])
+                assert 3 <= len(found) <= wanted + 3
+                assert low - 1e-9 <= found[0]
+                assert found[-1] <= low + top + 1e-9
+
+
+def test_no_point_of_a_learning_curve_lies_beyond_the_ticks(visit):
+    page = visit("run")
+    for measure in ("accuracy", "loss"):
+        page.locator(f'input[name="measure"][value="{measure}"]').check()
+        for chart in page.locator('[data-chart="learning"] svg').all():
+            rules = chart.locator(".rule").evaluate_all(
+                "(all) => all.map((r) => +r.getAttribute('y1'))"
+            )
+            dots = chart.locator(".dot").evaluate_all(
+                "(all) => all.map((d) => +d.getAttribute('cy'))"
+            )
+            assert min(rules) - 1 <= min(dots) <= max(dots) <= max(rules) + 1
+
+
+def test_a_tick_without_a_label_is_not_drawn(visit):
+    page = visit("run")
+    for chart in page.locator('[data-chart="learning"] svg').all():
+        labels = chart.locator('text[text-anchor="middle"]').all_text_contents()
+        assert labels == ["1", "2", "3", "epoch"]
+        assert chart.locator(".axis").count() == 4
+
+
 def test_the_keyboard_moves_the_slider_to_the_next_per_cent(visit):
     page = visit("csv")
     assert page.inner_text("#budget-value") == "50 %"
