@@ -166,6 +166,17 @@ def test_a_tick_without_a_label_is_not_drawn(visit):
         assert chart.locator(".axis").count() == 4
 
 
+def test_the_caption_of_a_wide_table_is_read_without_scrolling(visit):
+    page = visit("run", PHONE)
+    box = page.locator(".scroll").first
+    caption = box.locator("caption")
+    assert box.evaluate("(e) => e.scrollWidth > e.clientWidth")
+    box.evaluate("(e) => { e.scrollLeft = 200; }")
+    inside, outer = caption.bounding_box(), box.bounding_box()
+    assert outer["x"] <= inside["x"] + 1
+    assert inside["x"] + inside["width"] <= outer["x"] + outer["width"] + 1
+
+
 def test_the_keyboard_moves_the_slider_to_the_next_per_cent(visit):
     page = visit("csv")
     assert page.inner_text("#budget-value") == "50 %"

@@ -108,6 +108,27 @@ def test_the_answer_comes_first(page):
     assert "triprune run --out" in text
 
 
+def test_the_final_fine_tunings_name_their_colours(page):
+    final = page[page.index("Final fine-tunings") :]
+    legend = final[final.index("<ul") : final.index("</ul>")]
+    assert re.findall(r'<i class="(\w+)"></i>([^<]+)', legend) == [
+        ("joint", "joint: all axes"),
+        ("width", "width alone"),
+    ]
+
+
+def test_a_number_and_its_unit_stay_on_one_line(page):
+    assert "125.70\u00a0M;" in page
+    assert "8.00\u00a0ms, measured" in page
+
+
+def test_an_option_stays_in_one_piece(full_report):
+    found = full_report.comparison
+    models = tuple(dataclasses.replace(m, accuracies=m.accuracies[:1]) for m in found.models)
+    once = dataclasses.replace(full_report, finished=(dataclasses.replace(found, models=models),))
+    assert 'repeat with <span class="whole">--seeds 3</span>.' in to_page(once)
+
+
 def test_an_unfinished_run_shows_what_is_there(full_report):
     blank = Report("net", "stopped, not finished: 0 of at most 12 rounds so far")
     assert "Not finished yet" in to_page(blank)
