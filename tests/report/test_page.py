@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from triprune import Observation, Scale, fit_predictor
+from triprune import Lattice, Observation, Scale, fit_predictor, schedule
 from triprune.report.contents import Report
 from triprune.report.markup import Markup, element, joined, table
 from triprune.report.page import to_page
@@ -106,6 +106,19 @@ def test_the_answer_comes_first(page):
     assert places == sorted(places)
     assert "93.37 ± 0.07 %" in text
     assert "triprune run --out" in text
+
+
+def test_the_page_says_why_a_dotted_line_is_above_the_joint_one(page):
+    """Channels cost next to nothing here, and joint keeps to as many as were seen to do."""
+    plan = schedule(0.5)
+    scales = [Scale(), *plan.depth, *plan.width, *plan.resolution]
+    seen = tuple(
+        Observation(s, 0.9 * s.depth**0.1 * s.width**0.01 * s.resolution**0.2) for s in scales
+    )
+    report = Report("net", "x", fit_predictor(seen), seen, lattice=Lattice(20, 64, 64))
+    assert "Dotted and above joint, width alone: guesses beyond the observations" in to_page(report)
+    assert "above joint" not in to_page(dataclasses.replace(report, lattice=None))
+    assert "above joint" not in page
 
 
 def test_the_final_fine_tunings_name_their_colours(page):
