@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from triprune import Observation, Scale, fit_predictor
-from triprune.report.contents import Report
+from triprune.report.contents import LearningCurve, Report
 from triprune.report.page import to_page
 from triprune.report.payload import Drawn
 from triprune.run.file_report import report_on_file
@@ -42,6 +42,8 @@ def built(full_report, csv_report, tmp_path_factory):
     (folder / "run.html").write_text(to_page(full_report))
     seconds = time.process_time() - began
     (folder / "csv.html").write_text(to_page(*csv_report))
+    one = LearningCurve("depth, round 1", "depth", (0.5,), (0.9,))
+    (folder / "short.html").write_text(to_page(Report("short", "x", curves=(one,))))
     for count in (1, 2, 5):
         (folder / f"few-{count}.html").write_text(to_page(few_scores(count)))
     return folder, seconds
@@ -159,11 +161,11 @@ def test_no_point_of_a_learning_curve_lies_beyond_the_ticks(visit):
 
 
 def test_a_tick_without_a_label_is_not_drawn(visit):
-    page = visit("run")
-    for chart in page.locator('[data-chart="learning"] svg').all():
+    for name, epochs in (("run", ["1", "2", "3"]), ("short", ["1"])):
+        chart = visit(name).locator('[data-group="depth"] svg')
         labels = chart.locator('text[text-anchor="middle"]').all_text_contents()
-        assert labels == ["1", "2", "3", "epoch"]
-        assert chart.locator(".axis").count() == 4
+        assert labels == [*epochs, "epoch"]
+        assert chart.locator(".axis").count() == len(epochs) + 1
 
 
 def test_the_caption_of_a_wide_table_is_read_without_scrolling(visit):
