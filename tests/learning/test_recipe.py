@@ -59,6 +59,17 @@ def test_warm_up_may_end_inside_an_epoch():
     recipe = Recipe(epochs=4, warmup_epochs=0.5, milestones=())
     assert recipe.rates(0, 4) == pytest.approx([0.05, 0.1, 0.1, 0.1])
     assert recipe.rates(1, 2) == [0.1, 0.1]
+    rates = replace(recipe, schedule="cosine").rates(0, 4)
+    assert rates[:3] == pytest.approx([0.05, 0.1, 0.1])
+    assert rates[3] == pytest.approx(replace(recipe, schedule="cosine").rate_at(0.75))
+
+
+@pytest.mark.parametrize("steps", [1, 2, 40])
+def test_every_step_of_a_single_epoch_learns(steps):
+    rates = Recipe.preset("demo").fine_tuning().rates(0, steps)
+    assert len(rates) == steps
+    assert all(rate > 0 for rate in rates)
+    assert max(rates) == pytest.approx(0.01, rel=0.05)
 
 
 @pytest.mark.parametrize("name", PRESETS)

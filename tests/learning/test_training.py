@@ -88,6 +88,14 @@ def test_resumed_equals_uninterrupted_after_every_epoch(
     assert untimed == [replace(r, seconds=0, images_per_second=0) for r in whole.history]
 
 
+def test_a_record_tells_the_rate_that_an_epoch_learned_by(tiny_net, coloured_images):
+    recipe = replace(RECIPE, epochs=1, schedule="cosine", warmup_epochs=0.1)
+    (record,) = train(Job(tiny_net(), coloured_images(), recipe, device="cpu")).history
+    rates = recipe.rates(0, 6)
+    assert record.rate == pytest.approx(sum(rates) / 6)
+    assert record.rate > 0.4 * recipe.rate
+
+
 def test_a_finished_training_is_not_run_again(tiny_net, coloured_images, tmp_path):
     path = tmp_path / "done.safetensors"
     first = train(Job(tiny_net(), coloured_images(), RECIPE, checkpoint=path))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from triprune import Observation, Scale, fit_predictor
-from triprune.report.contents import Report
+from triprune.report.contents import LearningCurve, Report
 from triprune.report.page import to_page
 from triprune.report.payload import Drawn
 from triprune.run.file_report import report_on_file
@@ -42,6 +42,8 @@ def built(full_report, csv_report, tmp_path_factory):
     (folder / "run.html").write_text(to_page(full_report))
     seconds = time.process_time() - began
     (folder / "csv.html").write_text(to_page(*csv_report))
+    one = LearningCurve("depth, round 1", "depth", (0.5,), (0.9,))
+    (folder / "short.html").write_text(to_page(Report("short", "x", curves=(one,))))
     for count in (1, 2, 5):
         (folder / f"few-{count}.html").write_text(to_page(few_scores(count)))
     return folder, seconds
@@ -116,6 +118,65 @@ def test_the_slider_moves_scale_accuracy_interval_and_macs(visit, full_report, f
         assert told["kept-depth"] == f"{round(27 * quote.choice.scale.depth)} of 27 blocks"
         seen.append((told, page.inner_html('[data-chart="surface"] g')))
     assert len({str(each) for each in seen}) == 3
+
+
+@pytest.mark.parametrize("size", [LAPTOP, PHONE])
+@pytest.mark.parametrize("name", ["run", "csv", "few-2", "few-5"])
+def test_every_axis_of_numbers_has_ticks_that_differ(visit, name, size):
+    page = visit(name, size)
+    for chart in page.locator('[data-chart]:not([data-chart="comparison"]) svg').all():
+        labels = chart.locator('text[text-anchor="end"]').all_text_contents()
+        assert len(labels) >= 2, chart.inner_html()
+        assert len(set(labels)) == len(labels)
+    for chart in page.locator('[data-chart="slice"] > :last-child svg').all():
+        labels = chart.locator('text[text-anchor="end"]').all_text_contents()
+        assert len(labels) >= 3
+        assert labels[0].startswith("−")
+        assert labels[-1].startswith("+")
+
+
+def test_any_range_has_three_ticks_and_not_many(visit):
+    page = visit("run")
+    for wanted in (3, 4, 5, 6):
+        for top in (k / 20 for k in range(20, 200)):
+            for low in (-top, 0.37, 0.0):
+                found = page.evaluate("(a) => triprune.ticks(...a)", [low, low + top, wanted])
+                assert 3 <= len(found) <= wanted + 3
+                assert low - 1e-9 <= found[0]
+                assert found[-1] <= low + top + 1e-9
+
+
+def test_no_point_of_a_learning_curve_lies_beyond_the_ticks(visit):
+    page = visit("run")
+    for measure in ("accuracy", "loss"):
+        page.locator(f'input[name="measure"][value="{measure}"]').check()
+        for chart in page.locator('[data-chart="learning"] svg').all():
+            rules = chart.locator(".rule").evaluate_all(
+                "(all) => all.map((r) => +r.getAttribute('y1'))"
+            )
+            dots = chart.locator(".dot").evaluate_all(
+                "(all) => all.map((d) => +d.getAttribute('cy'))"
+            )
+            assert min(rules) - 1 <= min(dots) <= max(dots) <= max(rules) + 1
+
+
+def test_a_tick_without_a_label_is_not_drawn(visit):
+    for name, epochs in (("run", ["1", "2", "3"]), ("short", ["1"])):
+        chart = visit(name).locator('[data-group="depth"] svg')
+        labels = chart.locator('text[text-anchor="middle"]').all_text_contents()
+        assert labels == [*epochs, "epoch"]
+        assert chart.locator(".axis").count() == len(epochs) + 1
+
+
+def test_the_caption_of_a_wide_table_is_read_without_scrolling(visit):
+    page = visit("run", PHONE)
+    box = page.locator(".scroll").first
+    caption = box.locator("caption")
+    assert box.evaluate("(e) => e.scrollWidth > e.clientWidth")
+    box.evaluate("(e) => { e.scrollLeft = 200; }")
+    inside, outer = caption.bounding_box(), box.bounding_box()
+    assert outer["x"] <= inside["x"] + 1
+    assert inside["x"] + inside["width"] <= outer["x"] + outer["width"] + 1
 
 
 def test_the_keyboard_moves_the_slider_to_the_next_per_cent(visit):

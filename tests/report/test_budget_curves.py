@@ -68,8 +68,16 @@ def test_a_curve_tells_where_it_leaves_the_observations():
     assert (outside, inside) == (False, True)
     assert low[-1] is high[0]
     assert {*low, *high} == {*width.quotes}
-    assert all(quote.choice.extrapolated for quote in low)
-    assert not any(quote.choice.extrapolated for quote in high[1:])
+    assert all(quote.choice.extrapolated for quote in low[:-1])
+    assert not any(quote.choice.extrapolated for quote in high)
+
+
+def test_an_axis_that_is_guessed_to_beat_the_joint_choice_is_named(picture):
+    """Here chains of width end at 0.71: what is below is a guess, and joint does not go there."""
+    observations = plain_observations()
+    inside = Quoter(fit_predictor(observations), lattice=Lattice(20, 64, 64))
+    assert budget_picture(inside, observations).guessed_above() == ("width",)
+    assert picture.guessed_above() == ()
 
 
 def test_observations_stand_at_their_counted_cost():

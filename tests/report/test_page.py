@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from triprune import Observation, Scale, fit_predictor
+from triprune import Lattice, Observation, Scale, fit_predictor, schedule
 from triprune.report.contents import Report
 from triprune.report.markup import Markup, element, joined, table
 from triprune.report.page import to_page
@@ -106,6 +106,40 @@ def test_the_answer_comes_first(page):
     assert places == sorted(places)
     assert "93.37 ± 0.07 %" in text
     assert "triprune run --out" in text
+
+
+def test_the_page_says_why_a_dotted_line_is_above_the_joint_one(page):
+    """Channels cost next to nothing here, and joint keeps to as many as were seen to do."""
+    plan = schedule(0.5)
+    scales = [Scale(), *plan.depth, *plan.width, *plan.resolution]
+    seen = tuple(
+        Observation(s, 0.9 * s.depth**0.1 * s.width**0.01 * s.resolution**0.2) for s in scales
+    )
+    report = Report("net", "x", fit_predictor(seen), seen, lattice=Lattice(20, 64, 64))
+    assert "Dotted and above joint, width alone: guesses beyond the observations" in to_page(report)
+    assert "above joint" not in to_page(dataclasses.replace(report, lattice=None))
+    assert "above joint" not in page
+
+
+def test_the_final_fine_tunings_name_their_colours(page):
+    final = page[page.index("Final fine-tunings") :]
+    legend = final[final.index("<ul") : final.index("</ul>")]
+    assert re.findall(r'<i class="(\w+)"></i>([^<]+)', legend) == [
+        ("joint", "joint: all axes"),
+        ("width", "width alone"),
+    ]
+
+
+def test_a_number_and_its_unit_stay_on_one_line(page):
+    assert "125.70\u00a0M;" in page
+    assert "8.00\u00a0ms, measured" in page
+
+
+def test_an_option_stays_in_one_piece(full_report):
+    found = full_report.comparison
+    models = tuple(dataclasses.replace(m, accuracies=m.accuracies[:1]) for m in found.models)
+    once = dataclasses.replace(full_report, finished=(dataclasses.replace(found, models=models),))
+    assert 'repeat with <span class="whole">--seeds 3</span>.' in to_page(once)
 
 
 def test_an_unfinished_run_shows_what_is_there(full_report):

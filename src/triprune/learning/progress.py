@@ -14,8 +14,9 @@ from typing import IO, Any, Protocol, runtime_checkable
 class EpochRecord:
     """One finished epoch, counted from 1. ``accuracy`` is on validation images, if there are any.
 
-    ``rate`` is the last step's; ``loss`` and ``train_accuracy`` are means over the epoch's
-    augmented batches, while the model was still changing.
+    ``rate`` is the mean over the epoch's steps: the last one's says little of a cosine, which ends
+    near zero. ``loss`` and ``train_accuracy`` are means over the epoch's augmented batches, while
+    the model was still changing.
     """
 
     epoch: int

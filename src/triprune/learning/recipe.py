@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import pairwise
 from typing import Literal, get_args
 
 from triprune.core.scale import finite_number
@@ -155,14 +156,18 @@ class Recipe:
     def rates(self, epoch: int, steps: int) -> list[float]:
         """Return the rate of each of the ``steps`` of ``epoch``, counted from 0.
 
-        Warm-up and cosine follow every step, from the end of the step, so that the first step of
-        a warm-up already learns; milestones fall between epochs.
+        Warm-up and cosine follow every step: a warm-up from the end of the step, so that the first
+        one already learns, a cosine from its beginning, so that the last one still does.
+        Milestones fall between epochs.
         """
         smooth = self.schedule == "cosine" or epoch < self.warmup_epochs
         if not smooth:
             return [self.rate_at(epoch)] * steps
-        shift = 1.0 if epoch < self.warmup_epochs else 0.0
-        return [self.rate_at(epoch + (step + shift) / steps) for step in range(steps)]
+        edges = [epoch + step / steps for step in range(steps + 1)]
+        return [
+            self.rate_at(max(begun, min(ended, self.warmup_epochs)))
+            for begun, ended in pairwise(edges)
+        ]
 
 
 _LATER = {"round_rate": None, "kernels": "own"}

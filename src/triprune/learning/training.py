@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -216,7 +217,7 @@ class Training:
         return EpochRecord(
             epoch=epoch + 1,
             epochs=self._recipe.epochs,
-            rate=self._recipe.rates(epoch, steps)[-1],
+            rate=fmean(self._recipe.rates(epoch, steps)),
             loss=loss,
             train_accuracy=correct / seen,
             accuracy=right / count if count else None,

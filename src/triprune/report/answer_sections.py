@@ -6,7 +6,7 @@ import re
 
 from triprune.report import tables
 from triprune.report.contents import Report
-from triprune.report.markup import NOTHING, Markup, element, figure, section, table
+from triprune.report.markup import NOTHING, Markup, element, figure, joined, section, table
 from triprune.report.wording import Words, answer
 
 
@@ -25,7 +25,7 @@ def opening(report: Report) -> Markup:
             "div",
             element("p", name, class_="figure-name"),
             element("p", value, class_="figure-value"),
-            element("p", line, class_="figure-line"),
+            element("p", _unbroken(line), class_="figure-line"),
             class_="card",
         )
         for name, value, line in told.figures
@@ -39,9 +39,13 @@ def opening(report: Report) -> Markup:
     )
 
 
-def _unbroken(text: str) -> str:
-    """Return the text with every number kept on one line with its sign."""
-    return re.sub(r" (?=[×%±])|(?<=±) ", "\u00a0", text)
+def _unbroken(text: str) -> Markup:
+    """Return the text with every number kept on one line with its sign or unit, options whole."""
+    bound = re.sub(r" (?=[×%±]|(?:[kMG]|ms)\b)|(?<=±) ", "\u00a0", text)
+    parts = re.split(r"(--\w+ \d+)", bound)
+    return joined(
+        *(element("span", p, class_="whole") if n % 2 else p for n, p in enumerate(parts))
+    )
 
 
 def comparison(report: Report) -> Markup:

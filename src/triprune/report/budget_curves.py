@@ -39,11 +39,18 @@ class BudgetCurve:
     def stretches(self) -> list[tuple[bool, tuple[Quote, ...]]]:
         """Return the runs of quotes that lie within the observations (True) or beyond them.
 
-        Each but the first begins with the last quote of the one before, so that lines meet.
+        Those beyond reach to the quotes beside them, so that lines meet: the way there leaves the
+        observations, too.
         """
-        runs: list[tuple[bool, tuple[Quote, ...]]] = []
-        for inside, group in groupby(self.quotes, lambda quote: not quote.choice.extrapolated):
-            runs.append((inside, (*(runs[-1][1][-1:] if runs else ()), *group)))
+        runs = [
+            (inside, tuple(group))
+            for inside, group in groupby(self.quotes, lambda quote: not quote.choice.extrapolated)
+        ]
+        for place, (inside, quotes) in enumerate(runs):
+            if not inside:
+                before = runs[place - 1][1][-1:] if place else ()
+                after = runs[place + 1][1][:1] if place + 1 < len(runs) else ()
+                runs[place] = (inside, (*before, *quotes, *after))
         return runs
 
 
@@ -53,6 +60,24 @@ class BudgetPicture:
 
     curves: tuple[BudgetCurve, ...]
     observed: tuple[tuple[float, float, str], ...]
+
+    def guessed_above(self) -> tuple[str, ...]:
+        """Return the axes that, beyond the observations, are forecast to beat a joint choice there.
+
+        That happens where the joint choice keeps within the observations and they need not.
+        """
+        joint, *alone = self.curves
+        known = [quote for quote in joint.quotes if not quote.choice.extrapolated]
+        together = {quote.budget: quote.choice.predicted_accuracy for quote in known}
+        return tuple(
+            curve.name
+            for curve in alone
+            if any(
+                quote.choice.extrapolated
+                and quote.choice.predicted_accuracy > together.get(quote.budget, math.inf)
+                for quote in curve.quotes
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)

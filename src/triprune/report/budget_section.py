@@ -5,7 +5,7 @@ from __future__ import annotations
 from triprune.core.choice import Quote
 from triprune.core.scale import AXES
 from triprune.report import tables
-from triprune.report.budget_curves import label_of
+from triprune.report.budget_curves import BudgetPicture, label_of
 from triprune.report.contents import Report
 from triprune.report.markup import NOTHING, Markup, element, figure, folded, joined, section
 from triprune.report.payload import Drawn, start_of
@@ -41,7 +41,8 @@ def budget(report: Report, drawn: Drawn) -> Markup:
         "Accuracy to expect",
         f"by remaining {noun}; shaded: the 90 % interval; dotted: beyond the observations",
     )
-    cards = [element("div", curves, _legend(report, drawn), quotes, class_="card")]
+    legend = _legend(report, drawn)
+    cards = [element("div", curves, legend, _guesses(drawn.picture), quotes, class_="card")]
     surface = _surface(report, drawn)
     cards += [element("div", surface, class_="card")] if surface else []
     return section(
@@ -147,3 +148,15 @@ def _legend(report: Report, drawn: Drawn) -> Markup:
     if report.finished:
         items.append(element("li", element("i", "", class_="open joint"), "finished, on test"))
     return element("ul", *items, class_="legend")
+
+
+def _guesses(picture: BudgetPicture) -> Markup:
+    """Say why a dotted curve lies above the joint one, where one does."""
+    above = " and ".join(label_of(name) for name in picture.guessed_above())
+    if not above:
+        return NOTHING
+    told = (
+        f"Dotted and above joint, {above}: guesses beyond the observations. The joint choice stays "
+        "within them wherever that meets the budget."
+    )
+    return element("p", told, class_="figure-line")

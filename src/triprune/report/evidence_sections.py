@@ -114,6 +114,7 @@ def learning(report: Report) -> Markup:
                 "learning",
                 "Final fine-tunings" if group == "final" else f"{group.capitalize()} chain",
                 "joint and controls, every seed" if group == "final" else "later rounds stronger",
+                _finals_legend(report) if group == "final" else "",
                 data_group=group,
             ),
             class_="card",
@@ -137,6 +138,12 @@ def learning(report: Report) -> Markup:
         element("div", *cards, class_="grid two"),
         folded(tables.learning_table(report.curves, Words(report.in_percent))),
     )
+
+
+def _finals_legend(report: Report) -> Markup:
+    names = dict.fromkeys(c.name.split(",")[0] for c in report.curves if c.group == "final")
+    items = [element("li", element("i", "", class_=name), label_of(name)) for name in names]
+    return element("ul", *items, class_="legend")
 
 
 def origin(report: Report) -> Markup:

@@ -64,14 +64,18 @@ def budget_figure(report: Report, drawn: Drawn) -> Figure | None:
     with rc_context(_STYLE):
         figure = Figure(figsize=(6.0, 4.0), layout="constrained")
         axes = figure.add_subplot()
+        beyond = False
         for curve in drawn.picture.curves[::-1]:
             wide = 2.6 if curve.name == "joint" else 1.4
             look = {"color": COLOURS[curve.name], "lw": wide}
             axes.plot([], [], label=label_of(curve.name), **look)
             for inside, quotes in curve.stretches():
+                beyond |= not inside
                 values = [quote.choice.predicted_accuracy for quote in quotes]
                 style = "-" if inside else ":"
                 axes.plot([quote.budget for quote in quotes], values, style, **look)
+        if beyond:
+            axes.plot([], [], ":", color=_OTHER, label="beyond the observations")
         joint = drawn.picture.curves[0].quotes
         ends = np.array([quote.choice.interval for quote in joint]).reshape(-1, 2)
         seen = [accuracy for _, accuracy, _ in drawn.picture.observed]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -115,22 +116,29 @@ def observations_table(report: Report, words: Words) -> Table:
 
 
 def candidates_table(report: Report, words: Words) -> Table:
-    """Return the ways to fit that were compared, best first."""
-    ranking = () if report.predictor is None else report.predictor.ranking
+    """Return the ways to fit that were compared, by their error, and which was chosen."""
+    predictor = report.predictor
+    ranking = () if predictor is None else predictor.ranking
+    ranking = sorted(
+        ranking, key=lambda item: math.inf if item.leave_one_out is None else item.leave_one_out
+    )
+    chosen = [predictor is not None and item == predictor.candidate for item in ranking]
     rows = tuple(
         (
-            {"root": "sum of curves, root of the error"}.get(
+            ("chosen: " if mark else "")
+            + {"root": "sum of curves, root of the error"}.get(
                 item.link, f"product of polynomials, {item.link}"
             ),
             "/".join(map(str, item.degree)),
             f"{item.ridge:g}",
             "–" if item.leave_one_out is None else words.size(item.leave_one_out),
         )
-        for item in ranking
+        for item, mark in zip(ranking, chosen, strict=True)
     )
-    return Table(
-        "Ways to fit that were compared", ("form", "degree", "ridge", "leave-one-out error"), rows
-    )
+    columns = ("form", "degree", "ridge", "leave-one-out error")
+    passed_over = chosen and not chosen[0]
+    note = "fits with a lower error leave too little to judge their noise by" if passed_over else ""
+    return Table("Ways to fit that were compared", columns, rows, note)
 
 
 def learning_table(curves: Sequence[LearningCurve], words: Words) -> Table:

@@ -37,7 +37,7 @@ function drawBudget(host) {
   const spent = [...quotes.map((q) => q.b), ...drawn.map(([budget]) => budget), ...data.finals.map((f) => f.c), ...data.observed.map((o) => o.c)];
   const low = Math.min(...spent, 0.98), high = Math.max(...spent);
   const chart = frame(host, { height: Math.min(420, Math.max(300, host.clientWidth * 0.7)), x: [low, high], y,
-    xLabel: `remaining ${data.spending.noun}`, xFormat: (v) => percent(v) });
+    xLabel: `remaining ${data.spending.noun}`, xFormat: tickPercent });
   const clip = make("clipPath", { id: "budget-clip" }, chart.svg), { inner } = chart;
   make("rect", { x: inner.left, y: inner.top - 8, width: inner.right - inner.left, height: inner.bottom - inner.top + 8 }, clip);
   const clipped = (node) => { node.setAttribute("clip-path", "url(#budget-clip)"); return node; };

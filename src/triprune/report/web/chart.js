@@ -5,11 +5,19 @@ const AXES = ["depth", "width", "resolution"];
 const colour = (name) => `var(--${["joint", ...AXES].includes(name) ? name : "original"})`;
 const percent = (v, digits = 0) => `${(100 * v).toFixed(digits)} %`;
 const score = (v) => (data.percent ? percent(v, 2) : v.toPrecision(4));
-function tickScore(step) {
-  const size = data.percent ? 100 * step : step;
+/* Return how many digits tell the multiples of a step apart. */
+function digitsOf(step) {
   let digits = 0;
-  while (digits < 6 && Math.abs(size * 10 ** digits - Math.round(size * 10 ** digits)) > 1e-6 * size * 10 ** digits) digits++;
-  return (v) => (data.percent ? percent(v, digits) : v.toFixed(digits));
+  while (digits < 6 && Math.abs(step * 10 ** digits - Math.round(step * 10 ** digits)) > 1e-6 * step * 10 ** digits) digits++;
+  return digits;
+}
+const tickPercent = (v, step) => percent(v, digitsOf(100 * step));
+const tickPlain = (v, step) => v.toFixed(digitsOf(step));
+const tickScore = (v, step) => (data.percent ? tickPercent : tickPlain)(v, step);
+const tickKept = (v, step) => v.toFixed(Math.max(2, digitsOf(step)));
+function tickGap(v, step) {
+  const size = data.percent ? 100 : 1;
+  return `${v > 0 ? "+" : v < 0 ? "−" : ""}${tickPlain(size * Math.abs(v), size * step)}`;
 }
 
 function count(value) {
@@ -28,15 +36,23 @@ function make(tag, attributes = {}, parent = null, text = null) {
   return node;
 }
 
+/* Return a round step that leaves about ``wanted`` ticks in a range, and three (or two, if wanted) in any. */
 function stepOf(low, high, wanted) {
   const rough = (high - low) / wanted, power = 10 ** Math.floor(Math.log10(rough));
-  return power * [1, 2, 2.5, 5, 10].find((m) => m * power >= rough - 1e-12 * power);
+  const steps = [10, 5, 2.5, 2, 1, 0.5, 0.25, 0.2].map((m) => m * power);
+  const fitting = steps.findLastIndex((step) => step >= rough - 1e-12 * power);
+  return steps.slice(fitting).find((step) => ticks(low, high, step).length >= Math.min(3, wanted));
 }
 
-function ticks(low, high, wanted) {
-  const step = stepOf(low, high, wanted), found = [];
+function ticks(low, high, step) {
+  const found = [];
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) found.push(k * step);
   return found;
+}
+
+/* Return the range widened to its next ticks: no value lies beyond the first or the last label. */
+function toTicks([low, high], step) {
+  return [step * Math.floor(low / step + 1e-9), step * Math.ceil(high / step - 1e-9)];
 }
 
 /* Return the range of finite values with some air around it. */
@@ -55,7 +71,7 @@ function roomFor(values, more, air) {
 }
 
 /* Draw the frame of a chart into its host and return the scales and what draws inside it. */
-function frame(host, { height, x, y, xLabel = "", xTicks = 6, yTicks = 5, xFormat, yFormat, left = 56, bottom = 38, right = 10, top = 10, rules = true }) {
+function frame(host, { height, x, y, xLabel = "", xTicks = 6, yTicks = 5, yStep, xFormat, yFormat, left = 56, bottom = 38, right = 10, top = 10, rules = true }) {
   host.replaceChildren();
   const width = Math.max(200, host.clientWidth);
   const svg = make("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, host);
@@ -64,16 +80,21 @@ function frame(host, { height, x, y, xLabel = "", xTicks = 6, yTicks = 5, xForma
   const py = (v) => inner.bottom - (inner.bottom - inner.top) * (v - y[0]) / (y[1] - y[0]);
   const fitting = Math.max(2, Math.min(xTicks, Math.floor((inner.right - inner.left) / 62)));
   if (yFormat !== null) {
-    const write = yFormat || tickScore(stepOf(y[0], y[1], yTicks));
-    for (const v of ticks(y[0], y[1], yTicks)) {
+    const step = yStep || stepOf(y[0], y[1], yTicks);
+    for (const v of ticks(y[0], y[1], step)) {
+      const told = (yFormat || tickScore)(v, step);
+      if (!told) continue;
       if (rules) make("line", { class: "rule", x1: inner.left, x2: inner.right, y1: py(v), y2: py(v) }, svg);
-      make("text", { x: inner.left - 8, y: py(v) + 4, "text-anchor": "end" }, svg, write(v));
+      make("text", { x: inner.left - 8, y: py(v) + 4, "text-anchor": "end" }, svg, told);
     }
   }
   if (xFormat !== null) {
-    for (const v of ticks(x[0], x[1], fitting)) {
+    const step = stepOf(x[0], x[1], fitting);
+    for (const v of ticks(x[0], x[1], step)) {
+      const told = (xFormat || tickPlain)(v, step);
+      if (!told) continue;
       make("line", { class: "axis", x1: px(v), x2: px(v), y1: inner.bottom, y2: inner.bottom + 4 }, svg);
-      make("text", { x: px(v), y: inner.bottom + 17, "text-anchor": "middle" }, svg, (xFormat || String)(v));
+      make("text", { x: px(v), y: inner.bottom + 17, "text-anchor": "middle" }, svg, told);
     }
   }
   make("line", { class: "axis", x1: inner.left, x2: inner.right, y1: inner.bottom, y2: inner.bottom }, svg);

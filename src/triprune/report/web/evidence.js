@@ -3,7 +3,7 @@ function drawComparison(host) {
   const models = data.comparison, rowHeight = 40;
   const x = around(models.flatMap((m) => m.accuracies), 0.12), narrow = host.clientWidth < 520;
   const box = frame(host, { height: rowHeight * models.length + 52, x, y: [0, models.length], yFormat: null,
-    left: narrow ? 84 : 120, right: 20, xLabel: "test accuracy", xFormat: tickScore(stepOf(x[0], x[1], 5)), xTicks: 5 });
+    left: narrow ? 84 : 120, right: 20, xLabel: "test accuracy", xFormat: tickScore, xTicks: 5 });
   const points = [], reference = models[0].mean;
   make("line", { class: "rule", x1: box.px(reference), x2: box.px(reference), y1: box.inner.top, y2: box.inner.bottom, "stroke-dasharray": "4 4", style: "stroke:var(--soft)" }, box.svg);
   models.forEach((m, k) => {
@@ -33,9 +33,9 @@ function drawSlice(host) {
     points.push({ x: top.px(s.kept), y: top.py(s.accuracy), text: `${slice.axis} ${s.kept.toFixed(3)}\nobserved ${score(s.accuracy)}, predicted ${score(s.predicted)}` });
   }
   hover(top.svg, points);
-  const worst = Math.max(...slice.seen.map((s) => Math.abs(s.accuracy - s.predicted)), 1e-6) * 1.25;
-  const below = frame(lower, { height: 122, top: 24, x, y: [-worst, worst], yTicks: 3, xLabel: `${slice.axis} kept`, xFormat: (v) => v.toFixed(2),
-    yFormat: (v) => `${v > 1e-9 ? "+" : v < -1e-9 ? "−" : ""}${data.percent ? (100 * Math.abs(v)).toFixed(1) : +Math.abs(v).toPrecision(2)}` });
+  const least = 5e-4 * (data.percent ? 1 : Math.max(...seen.map(Math.abs)) || 1); // less is no residual
+  const worst = Math.max(...slice.seen.map((s) => Math.abs(s.accuracy - s.predicted)), least) * 1.25;
+  const below = frame(lower, { height: 122, top: 24, x, y: [-worst, worst], yTicks: 3, xLabel: `${slice.axis} kept`, xFormat: tickKept, yFormat: tickGap });
   make("line", { class: "axis", x1: below.inner.left, x2: below.inner.right, y1: below.py(0), y2: below.py(0) }, below.svg);
   for (const s of slice.seen) {
     const gap = s.accuracy - s.predicted;
@@ -54,9 +54,9 @@ function drawLearning(host) {
   const group = host.dataset.group, shown = document.querySelector('input[name="measure"]:checked').value;
   const curves = data.learning.filter((c) => c.group === group);
   const all = data.learning.flatMap((c) => c[shown]), most = Math.max(...curves.map((c) => c.loss.length));
-  const y = around(all, 0.08);
+  const range = around(all, 0), yStep = stepOf(...range, 4), y = toTicks(range, yStep);
   const box = frame(host, { height: 220, x: [most > 1 ? 1 : 0.5, Math.max(most, 1.5)], y, xLabel: "epoch", xTicks: Math.min(6, most), xFormat: (v) => (Number.isInteger(v) ? String(v) : ""),
-    yTicks: 4, yFormat: shown === "loss" ? (v) => v.toFixed(2) : undefined });
+    yStep, yFormat: shown === "loss" ? tickPlain : tickScore });
   const points = [];
   curves.forEach((curve, k) => {
     const paint = group === "final" ? colour(curve.name.split(",")[0]) : colour(group);

@@ -49,7 +49,7 @@ function drawSurface(host) {
   const xs = axes[i].kept, ys = axes[j].kept, xEdges = edges(xs), yEdges = edges(ys);
   const box = frame(host, { height: Math.min(380, Math.max(300, host.clientWidth * 0.8)), rules: false,
     x: [xEdges[0], xEdges[xs.length]], y: [yEdges[0], yEdges[ys.length]], left: 44, top: 26,
-    xLabel: `${AXES[i]} kept`, xFormat: (v) => v.toFixed(2), yFormat: (v) => v.toFixed(2) });
+    xLabel: `${AXES[i]} kept`, xFormat: tickKept, yFormat: tickKept });
   make("text", { x: 0, y: 14 }, box.svg, `${AXES[j]} kept`);
   const canvas = document.createElement("canvas"), { inner } = box, sharp = window.devicePixelRatio || 1;
   canvas.style.left = `${inner.left}px`; canvas.style.top = `${inner.top}px`;
@@ -134,4 +134,4 @@ for (const host of document.querySelectorAll('[data-chart="surface"]')) {
   followers.push(() => host.follow && host.follow());
 }
 chart("surface", drawSurface);
-window.triprune = { predicted, costOf };
+window.triprune = { predicted, costOf, ticks: (low, high, wanted) => ticks(low, high, stepOf(low, high, wanted)) };
