@@ -1,10 +1,12 @@
-"""Owns what the records of benchmarks/whole_runs.py say of each seed and model; no text."""
+"""Owns what the records of benchmarks/whole_runs.py say of each seed and model; no sentences."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 from paper_numbers import SPENDS
@@ -56,6 +58,16 @@ def on_test(found: Found, model: str) -> float:
     """Return the accuracy of the original or of a final model on the test images, in percent."""
     chains, name = MODELS.get(model, (USUAL, model))
     return 100 * found["runs"][chains]["test"][name]
+
+
+def told(values: Sequence[float], form: str = ".2f") -> str:
+    """Return mean and standard error."""
+    return f"{fmean(values):{form}} ± {standard_error(values):.2f}"
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Return the standard error of the mean."""
+    return stdev(values) / math.sqrt(len(values))
 
 
 def leads(seeds: Iterable[Found], model: str, other: str) -> list[float]:

@@ -6,7 +6,6 @@ python benchmarks/whole_runs_report.py --check    # fail if the page is not what
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from pages import write_or_check
 from paper_numbers import scale
 from predictor import table
 from triprune.core.scale import AXES
+from whole_runs_divided import part
 from whole_runs_found import (
     DEEPER,
     LATER,
@@ -32,6 +32,8 @@ from whole_runs_found import (
     read,
     regrets,
     scale_of,
+    standard_error,
+    told,
 )
 
 HEAD = ["seed", "original", *MODELS]
@@ -104,7 +106,7 @@ last column is the standard deviation between the axes.
 {table(ROUNDS_HEAD, rounds_rows(seeds))}
 {table(LEAD_HEAD, lead_rows(seeds, LATER[LIKE_FINALS]))}
 {told_of_rounds(seeds)}
-"""
+{part(folder, seeds)}"""
 
 
 def circumstances(seeds: Sequence[Found]) -> str:
@@ -127,16 +129,6 @@ def circumstances(seeds: Sequence[Found]) -> str:
         100,
         break_on_hyphens=False,
     )
-
-
-def told(values: Sequence[float], form: str = ".2f") -> str:
-    """Return mean and standard error."""
-    return f"{fmean(values):{form}} ± {standard_error(values):.2f}"
-
-
-def standard_error(values: Sequence[float]) -> float:
-    """Return the standard error of the mean."""
-    return stdev(values) / math.sqrt(len(values))
 
 
 def by_the_rule(values: Sequence[float], *, above: str, below: str) -> str:

@@ -27,12 +27,11 @@ def script(monkeypatch):
 @pytest.fixture
 def rehearse(script, cifar10, tmp_path, monkeypatch, capsys):
     """Return a function that does the small job in this process; returns what it says."""
-    whole_runs = script("whole_runs")
 
-    def go(*arguments: object) -> str:
+    def go(*arguments: object, name: str = "whole_runs") -> str:
         words = ["--data", cifar10, "--work", tmp_path / "work", "--rehearse", *arguments]
-        monkeypatch.setattr("sys.argv", ["whole_runs.py", *map(str, words)])
-        whole_runs.main()
+        monkeypatch.setattr("sys.argv", [f"{name}.py", *map(str, words)])
+        script(name).main()
         return capsys.readouterr().out
 
     return go
@@ -75,6 +74,24 @@ def test_a_seed_does_the_whole_job_and_goes_on_where_it_stopped(rehearse, script
     assert told | {"circumstances": 0} == found | {"circumstances": 0}
     with pytest.raises(SystemExit, match="it is there already"):
         rehearse("--seed", 3, "--out", out)
+
+
+def test_an_original_is_trained_on_and_its_width_cut_by_other_recipes(rehearse, tmp_path):
+    out, beside = tmp_path / "further-3.json", tmp_path / "seed-3.json"
+    told = rehearse("--seed", 3, "--out", out, name="whole_runs_further")
+    found = json.loads(out.read_text())
+    whole, *cuts = found["trainings"].values()
+    assert whole["scale"] == [1.0, 1.0, 1.0]
+    assert "seed 3, original trained on:" in told
+    assert len({json.dumps(each["scale"]) for each in cuts}) == 1
+    assert all(0.45 * whole["macs"] < each["macs"] <= 0.5 * whole["macs"] for each in cuts)
+    assert len({each["validation"] for each in cuts} | {each["test"] for each in cuts}) > 2
+    with pytest.raises(SystemExit, match="it is there already"):
+        rehearse("--seed", 3, "--out", out, name="whole_runs_further")
+    beside.write_text(json.dumps({"original": found["original"] + 0.01}))
+    again = "--beside", beside, "--out", tmp_path / "again.json"
+    with pytest.raises(SystemExit, match="train on the kind of processor that made the record"):
+        rehearse("--seed", 3, *again, name="whole_runs_further")
 
 
 def test_every_seed_draws_other_images_and_none_twice(script, cifar10):
@@ -125,6 +142,7 @@ def a_seed(seed, *, test, dear=0.02, later=(0.86, 0.86), blind=0.1):
         "kind": "the whole job, drawn anew",
         "model": "resnet20",
         "seed": seed,
+        "original": 0.72,
         "budget": 0.5,
         "images": [10_000, 5_000, 35_000],
         "recipe": {"epochs": 20, "round_epochs": 2, "final_epochs": 8},
@@ -252,6 +270,30 @@ def test_seeds_that_did_something_else_are_refused(script, tmp_path, six):
     write(tmp_path, six)
     with pytest.raises(InputError, match="its seeds differ in images"):
         script("whole_runs_report").page(tmp_path)
+
+
+def test_the_page_tells_what_training_on_brings(script, tmp_path, six):
+    report, divided = script("whole_runs_report"), script("whole_runs_divided")
+    write(tmp_path, six)
+    assert "The originals trained on" not in report.page(tmp_path)
+    for found in six[:2]:  # joint has 82 and 88 on the test, width alone 81.9 and 87.9
+        tests = (0.91, 0.80, 0.76, 0.75) if found["seed"] == 1 else (0.93, 0.86, 0.84, 0.80)
+        trainings = {
+            name: {"test": each} for name, each in zip(divided.TRAINED, tests, strict=True)
+        }
+        further = {name: found[name] for name in ("model", "seed", "recipe", "original")}
+        path = tmp_path / f"further-{found['seed']}.json"
+        path.write_text(json.dumps(further | {"trainings": trainings}))
+    text = " ".join(report.page(tmp_path).split())
+    assert "of the first 2 seeds" in text
+    assert "| 1 | 90.00 | 91.00 | 82.00 | 81.90 | 80.00 | 76.00 | 75.00 |" in text
+    assert "the original gains +2.00 ± 1.00 points" in text
+    assert "the joint models stand at -7.00 ± 2.00, width alone at -7.10 ± 2.00" in text
+    assert "width alone +4.90 ± 1.00 points beside the teacher and +5.50 ± 0.50 without" in text
+    assert "the teacher +1.90 ± 0.00 at the large rate and +2.50 ± 1.50 at the small one" in text
+    path.write_text(path.read_text().replace('"original": 0.72', '"original": 0.71'))
+    with pytest.raises(InputError, match="another original than the whole job's"):
+        report.page(tmp_path)
 
 
 def test_the_page_in_the_repository_is_what_the_results_say():
