@@ -70,7 +70,7 @@ def test_budgets_as_people_write_them(text, fraction):
 
 def test_to_a_run_a_percentage_is_the_budget_of_its_fraction():
     assert all(run_budget(f"{n / 10}%") == run_budget(n / 1000) for n in range(1, 1001))
-    assert (run_budget(1 / 3), run_budget(1e-9)) == (0.333333, 1e-6)
+    assert (run_budget(1 / 3), run_budget(1e-9)) == (0.333333, 1e-9)
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_a_stored_result_needs_no_weights_but_the_joints(real_run, small, tmp_pa
     assert stored.outcome == result.outcome
     for name, tensor in stored.model.state_dict().items():
         assert torch.equal(tensor, result.model.state_dict()[name]), name
-    with pytest.raises(ArtifactError, match=r"budget-60.joint-seed-0.json: No such file"):
+    with pytest.raises(ArtifactError, match=r"budget-60.joint.json: No such file"):
         pipeline.stored_result(0.6)
 
 

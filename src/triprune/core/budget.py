@@ -7,12 +7,11 @@ from numbers import Real
 
 from triprune.errors import InputError
 
-_MILLION = 1_000_000
-
 
 def run_budget(budget: float | str, name: str = "budget") -> float:
     """Return a budget as runs know it, to a millionth: ``0.453`` and ``"45.3%"`` are the same."""
-    return max(1, round(_MILLION * read_budget(budget, name))) / _MILLION
+    exact = read_budget(budget, name)
+    return round(exact, 6) or exact
 
 
 def read_budget(budget: float | str, name: str = "budget") -> float:
