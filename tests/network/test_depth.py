@@ -126,6 +126,9 @@ def test_a_smaller_model_compiles_and_trains_in_a_process_group(tmp_path: Path) 
     try:
         wrapped = nn.parallel.DistributedDataParallel(model)
         wrapped(x).sum().backward()
+        del (
+            wrapped
+        )  # the last to hold the group would wait, as it goes, for threads that wait for it
     finally:
         torch.distributed.destroy_process_group()
     assert all(parameter.grad is not None for parameter in model.parameters())

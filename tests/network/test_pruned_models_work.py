@@ -68,6 +68,7 @@ def test_distributed(pruned, tmp_path):
         model = DistributedDataParallel(copy.deepcopy(pruned).train())
         model(X).sum().backward()
         assert all(p.grad is not None for p in model.parameters())
+        del model  # the last to hold the group would wait, as it goes, for threads that wait for it
     finally:
         distributed.destroy_process_group()
 
