@@ -312,3 +312,13 @@ def test_the_decision_and_the_readme_tell_the_leads_of_the_page(prose):
         text = prose(path).replace(" points before", " before")
         for axis, sign, points in leads:
             assert f"{points} {signs[sign]} {axis} alone" in text
+    told = page.partition("The originals trained on")[2]
+    (gain,) = re.findall(r"the original gains (\+\d\.\d\d ± \d\.\d\d) points", told)
+    joint, width = re.findall(r"(?:stand|width alone) at -(\d\.\d\d ± \d\.\d\d)", told)
+    rates = re.findall(r"\+(\d\.\d\d ± \d\.\d\d) (?:points beside|without)", told)
+    (harm,) = re.findall(r"the teacher -(\d\.\d\d ± \d\.\d\d) at the large rate", told)
+    decision = prose("docs/adr/0111-the-originals-trained-on.md")
+    for each in (gain, joint, width, *rates, harm):
+        assert each in decision
+    assert f"gain {gain} by that, and half their macs then cost {joint}." in prose("README.md")
+    assert f"`distillation` cost {harm} points" in prose("docs/running.md")
