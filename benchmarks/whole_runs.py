@@ -119,15 +119,20 @@ REHEARSAL = Procedure(
 
 
 def main() -> None:
-    asked = parse()
+    asked = arguments(__doc__).parse_args()
     procedure = REHEARSAL if asked.rehearse else FULL
     try:
-        if asked.out.exists():
-            raise InputError(f"writing {asked.out}", "it is there already", "give another --out")
-        home = asked.work / f"{'rehearsal' if asked.rehearse else 'seed'}-{asked.seed}"
+        home = home_of(asked)
         write_json(asked.out, do(procedure, read_train(asked.data), asked.seed, home))
     except TripruneError as error:
         raise SystemExit(f"{error}") from error
+
+
+def home_of(asked: argparse.Namespace) -> Path:
+    """Return where a seed keeps what is under way; refuse to write over what it found before."""
+    if asked.out.exists():
+        raise InputError(f"writing {asked.out}", "it is there already", "give another --out")
+    return asked.work / f"{'rehearsal' if asked.rehearse else 'seed'}-{asked.seed}"
 
 
 def do(procedure: Procedure, images: ImageSet, seed: int, home: Path) -> dict[str, Any]:
@@ -203,8 +208,9 @@ def about_run(folder: Path) -> dict[str, Any]:
     }
 
 
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+def arguments(told: str | None) -> argparse.ArgumentParser:
+    """Return what a script on whole jobs is given; ``told`` is its own docstring."""
+    parser = argparse.ArgumentParser(description=(told or "").partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="the official binary files")
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument(
@@ -212,7 +218,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
     parser.add_argument("--rehearse", action="store_true", help="on a handful of images")
-    return parser.parse_args()
+    return parser
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ the accuracy that is recorded. A call that was stopped goes on in ``--work``.
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -34,19 +33,27 @@ from triprune.run.costing import Meter
 from triprune.run.spec import Settings
 from triprune.run.steps import task_of
 from triprune.run.trainer import ImageTrainer
-from whole_runs import BUDGET, FULL, REHEARSAL, Procedure, trained_original
+from whole_runs import (
+    BUDGET,
+    FULL,
+    REHEARSAL,
+    Procedure,
+    arguments,
+    home_of,
+    trained_original,
+)
 
 KIND = "the original trained on, and the recipe divided"
 GENTLE_RATE = 0.01
 
 
 def main() -> None:
-    asked = parse()
+    parser = arguments(__doc__)
+    parser.add_argument("--beside", type=Path, help="the record that whole_runs.py wrote of it")
+    asked = parser.parse_args()
     procedure = REHEARSAL if asked.rehearse else FULL
     try:
-        if asked.out.exists():
-            raise InputError(f"writing {asked.out}", "it is there already", "give another --out")
-        home = asked.work / f"{'rehearsal' if asked.rehearse else 'seed'}-{asked.seed}"
+        home = home_of(asked)
         splits = procedure.draw(read_train(asked.data), asked.seed)
         beside = None if asked.beside is None else json.loads(asked.beside.read_text())
         write_json(asked.out, do(procedure, splits, asked.seed, beside, home))
@@ -116,19 +123,6 @@ def fine_tuned(
         "validation": tuned.accuracy,
         "test": trainer.test(task),
     }
-
-
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="the official binary files")
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--beside", type=Path, help="the record that whole_runs.py wrote of it")
-    parser.add_argument(
-        "--work", type=Path, default=Path("runs/whole"), help="a folder for what is under way"
-    )
-    parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
-    parser.add_argument("--rehearse", action="store_true", help="on a handful of images")
-    return parser.parse_args()
 
 
 if __name__ == "__main__":
