@@ -119,7 +119,7 @@ def _quotes(source: _Source, budget: str | None) -> tuple[tuple[Quote, ...], lis
 
 def _read(path: Path) -> _Source:
     """Return observations, and what quotes from them: as the run chooses, or fitted to a CSV."""
-    from triprune.cli.report import is_folder, read_source
+    from triprune.cli.report import is_folder
     from triprune.core.fitting import fit_predictor
     from triprune.report.budget_curves import Quoter
     from triprune.run.observations import ObservationFile, read_observations
@@ -127,13 +127,13 @@ def _read(path: Path) -> _Source:
     if not is_folder(path):
         found = read_observations(path)
         return _Source(found, Quoter(fit_predictor(found.observations)))
-    from triprune.run.collected import read_collected
+    from triprune.run.reporting import forecasts_of_run
 
-    known, fitted, observed = read_collected(place(path))
-    report = read_source(path)
+    report = forecasts_of_run(place(path))
+    assert report.predictor is not None  # a run whose chains are not finished is refused
     return _Source(
-        ObservationFile(observed, in_percent=False),
-        Quoter(fitted.predictor, known.cost, known.lattice),
+        ObservationFile(report.observations, in_percent=False),
+        Quoter(report.predictor, report.cost, report.lattice),
         report.spending.noun,
         report.cost_error,
         report.chosen,

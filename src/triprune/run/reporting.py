@@ -26,6 +26,7 @@ from triprune.report.contents import (
     Surgery,
 )
 from triprune.run.artifacts import Bench, Chosen, Fitted, Outcome, Survey, TrainedModel
+from triprune.run.collected import read_collected
 from triprune.run.feature_maps import FeatureMaps
 from triprune.run.file_report import made_now
 from triprune.run.finished import default_budget
@@ -42,6 +43,25 @@ def report_on_run(folder: str | Place, budget: float | None = None) -> Report:
     A run can have finished several budgets; the report is about its own, or about ``budget``.
     """
     return _Folder.open(folder, budget).report()
+
+
+def forecasts_of_run(folder: str | Place) -> Report:
+    """Return what a run forecasts from, and its choices: no final model is looked at for that.
+
+    Refuses a run whose chains are not finished.
+    """
+    known, fitted, observations = read_collected(folder)
+    store = Store(folder)
+    return Report(
+        "",
+        "",
+        predictor=fitted.predictor,
+        observations=observations,
+        cost=known.cost,
+        lattice=known.lattice,
+        spending=_spending(store, known, None),
+        chosen=_chosen(store, known),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,8 +108,8 @@ class _Folder:
             observations=observations,
             cost=known.cost,
             lattice=known.lattice,
-            spending=self._spending(known),
-            chosen=self._chosen(known),
+            spending=_spending(self.store, known, self._latency_ms()),
+            chosen=_chosen(self.store, known),
             finished=self._finished(),
             speed=self._speed(),
             curves=self._curves(rounds),
@@ -97,12 +117,10 @@ class _Folder:
             gallery=self._gallery(),
         )
 
-    def _spending(self, known: Survey) -> Spending:
-        """Return what the run's budgets are a part of."""
-        by = self.facts["settings"]["cost"]
-        timed = [o.row("original").latency_ms for o in self.status.outcomes]
-        whole = {"macs": known.macs, "params": known.params, "latency": timed[0] if timed else None}
-        return Spending(by, whole.get(by))
+    def _latency_ms(self) -> float | None:
+        """Return the original's time, where an outcome tells it."""
+        timed = (outcome.row("original").latency_ms for outcome in self.status.outcomes)
+        return next(timed, None)
 
     def _rounds(self) -> list[tuple[str, int, TrainedModel]]:
         return [
@@ -119,17 +137,6 @@ class _Folder:
         if self.store.has(PREDICTOR):
             return self.store.read(PREDICTOR, Fitted).predictor
         return fit_predictor(observations)
-
-    def _chosen(self, known: Survey) -> tuple[Quote, ...]:
-        found: list[Quote] = []
-        for home in homes(self.store, "joint"):
-            chosen = self.store.read(home.choice("joint"), Chosen)
-            if chosen.choice is not None:
-                choice = chosen.choice
-                if self.facts["settings"]["cost"] == "macs":
-                    choice = replace(choice, cost=chosen.macs / known.macs)
-                found.append(Quote(home.budget, choice))
-        return tuple(found)
 
     def _finished(self) -> tuple[Comparison, ...]:
         """Return the fullest comparison of each budget, the report's own first."""
@@ -220,3 +227,22 @@ class _Folder:
             pairs = [("command", origin.command), ("begun", origin.begun), *pairs]
             pairs += [("versions", versions), ("machine", machine)]
         return (*pairs, *made_now())
+
+
+def _spending(store: Store, known: Survey, latency_ms: float | None) -> Spending:
+    """Return what the run's budgets are a part of."""
+    by = store.facts()["settings"]["cost"]
+    whole = {"macs": known.macs, "params": known.params, "latency": latency_ms}
+    return Spending(by, whole.get(by))
+
+
+def _chosen(store: Store, known: Survey) -> tuple[Quote, ...]:
+    """Return the joint choice of each budget, at the cost that was measured."""
+    counted = store.facts()["settings"]["cost"] == "macs"
+    found: list[Quote] = []
+    for home in homes(store, "joint"):
+        chosen = store.read(home.choice("joint"), Chosen)
+        if chosen.choice is not None:
+            measured = {"cost": chosen.macs / known.macs} if counted else {}
+            found.append(Quote(home.budget, replace(chosen.choice, **measured)))
+    return tuple(found)
